@@ -158,7 +158,14 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       const backup = machine.path('cluster.backup');
       await at(0).oarlock('backup', '-o', backup);
       await at(0).kubectl.run(['delete', 'configmap', 'shared']);
-      const { metadata } = await (await at(0).api()).get<Item>('/api/v1/namespaces/default/configmaps');
+      // more writes than a start has: a revision that the new cluster would reach with other contents
+      const api = await at(0).api();
+      for (const name of Array.from({ length: 100 }, (_, index) => `lost-${index}`))
+        await api.call('POST', '/api/v1/namespaces/default/configmaps', {
+          body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } },
+        });
+      const { metadata } = await api.get<Item>('/api/v1/namespaces/default/configmaps');
+      api.close();
       await at(0).kill9();
       await at(0).wipe();
       expect(await at(0).oarlock('restore', '-f', at(0).clusterFile, '-i', backup)).toContain('into storage-etcd');

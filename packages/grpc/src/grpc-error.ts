@@ -45,6 +45,12 @@ goNames[grpcStatus.CANCELLED] = 'Canceled';
 export const rpcErrorText = (status: number, description: string): string =>
   `rpc error: code = ${goNames[status] ?? `Code(${status})`} desc = ${description}`;
 
+/** Decodes the percent encoding of the header `grpc-message`. A percent sign that begins no code stays, as the gRPC protocol requires; never throws. */
+export function decodeGrpcMessage(encoded: string): string {
+  const bytes = encoded.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return bytes === encoded ? encoded : Buffer.from(bytes, 'latin1').toString();
+}
+
 /** A gRPC call that ended with a status other than OK. `code` is the name of the status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';

@@ -14,7 +14,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Workers } from '@oarlock/spi/workers';
@@ -174,7 +174,7 @@ export class HttpServer {
         return;
       }
       this.#connectionOf.set(session, connection);
-      session.setLocalWindowSize(sessionWindow);
+      setReceiveWindow(session, sessionWindow);
       connection.startSession(session);
       if (this.#stopping) session.close();
     });

@@ -31,6 +31,11 @@ export interface RestoreOptions {
  * cluster must not reuse.
  */
 const revisionGap = 1_000_000_000;
+/**
+ * The same gap for a storage that assigns its own revisions, one commit at a time, in a few seconds: clients of the old cluster that have seen at most
+ * this many revisions after the backup do not mistake the revisions of the new cluster for those.
+ */
+const committedGap = 10_000;
 /** Maximum size of one commit; every storage accepts commits of this size. */
 const chunk = { writes: 64, bytes: 512 * 1024 };
 /** TTL of restored events in seconds, the default of kube-apiserver: backups contain no TTLs. Leases of API servers are not restored. */
@@ -62,7 +67,7 @@ export async function restore(options: RestoreOptions): Promise<void> {
     await clearInterruptedRestore(driver);
     if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
-    else await advanceBeyond(driver, head.revision, restoreMarker);
+    else await advanceBeyond(driver, head.revision + committedGap, restoreMarker);
     progress.step('restoring the objects');
     let entries = 0;
     for await (const writes of chunks(readBackup(input))) {

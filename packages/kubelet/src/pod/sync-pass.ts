@@ -25,7 +25,7 @@ export class SyncPass {
     this.signal = signal;
     this.#spanContexts = spanContexts;
     this.#enqueuedAt = enqueuedAt;
-    this.#began = record.node.clock.now();
+    this.#began = record.node.clock.monotonic();
   }
 
   get span(): Span {

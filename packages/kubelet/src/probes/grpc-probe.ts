@@ -1,16 +1,11 @@
 import { connect } from 'node:http2';
+import { decodeGrpcMessage, grpcStatus, rpcErrorText } from '@oarlock/grpc/grpc-error';
 import { goErrorText, joinHostPort } from '@oarlock/primitives/net/go-error-text';
 import { formatDuration } from '@oarlock/api/values/duration';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2';
 import { failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
-/** The names of gRPC's status codes, as Go prints them. */
-const codeNames = [
-  ...['OK', 'Canceled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied'],
-  ...['ResourceExhausted', 'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss'],
-  'Unauthenticated',
-];
 const maxResponseBytes = 64 * 1024;
 
 /** Encodes `HealthCheckRequest { service }` as a gRPC frame, without a gRPC library. */
@@ -38,15 +33,26 @@ function statusOf(response: Buffer): string {
   return servingStatus[at === 5 ? (response[6] ?? 0) : 0] ?? 'UNKNOWN';
 }
 
-const rpcError = (status: string, why: string): string => `error: health rpc probe failed: rpc error: code = ${status} desc = ${why}`;
+const callFailed = (status: number, message: string) => failed(`error: health rpc probe failed: ${rpcErrorText(status, message)}`);
 
 /** Returns the result of a call that the server has ended. */
-function resultOf(code: number, why: string, response: Buffer): ProbeAttemptResult {
-  if (code === 12) return failed(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
-  if (code !== 0) return failed(rpcError(codeNames[code] ?? 'Unknown', why));
+function resultOf(code: number, message: string, response: Buffer): ProbeAttemptResult {
+  if (code === grpcStatus.UNIMPLEMENTED)
+    return failed(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${message}`);
+  if (Number.isNaN(code)) return callFailed(grpcStatus.UNKNOWN, message);
+  if (code !== grpcStatus.OK) return callFailed(code, message);
   const status = statusOf(response);
   return status === 'SERVING' ? succeeded('service healthy') : failed(`service unhealthy (responded with "${status}")`);
 }
+
+const requestHeaders = (timeoutMs: number) => ({
+  ':method': 'POST',
+  ':path': '/grpc.health.v1.Health/Check',
+  'content-type': 'application/grpc',
+  te: 'trailers',
+  'user-agent': 'kube-probe/1.36',
+  'grpc-timeout': `${timeoutMs}m`,
+});
 
 /** Probes a gRPC server with the gRPC health checking protocol v1 over cleartext HTTP/2. The status SERVING is a success. */
 export function probeGrpc(
@@ -70,47 +76,41 @@ export function probeGrpc(
       end();
     };
     const abort = () => finish(() => reject(signal.reason));
-    const fail = (output: string) => finish(() => resolve(failed(output)));
+    const settle = (result: ProbeAttemptResult) => finish(() => resolve(result));
     let connected = false;
     session.once('remoteSettings', () => (connected = true));
     const timer = clock.after(timeoutMs, () => {
       const within = `within ${formatDuration(BigInt(timeoutMs) * 1_000_000n)}`;
-      if (connected) fail(`timeout: health rpc did not complete ${within}`);
-      else fail(`timeout: failed to connect service "${where}" ${within}: context deadline exceeded`);
+      const what = connected ? 'health rpc did not complete' : `failed to connect service "${where}"`;
+      settle(failed(`timeout: ${what} ${within}${connected ? '' : ': context deadline exceeded'}`));
     });
     // as upstream, which dials until the timeout: a server that cannot be reached fails the probe when the time is over
     const connectionFailed = (error: Error | undefined) => {
-      if (connected) fail(rpcError('Unavailable', `error reading from server: ${error === undefined ? 'EOF' : goErrorText(error)}`));
+      const cause = error === undefined ? 'EOF' : goErrorText(error);
+      if (connected) settle(callFailed(grpcStatus.UNAVAILABLE, `error reading from server: ${cause}`));
     };
     signal.addEventListener('abort', abort, { once: true });
     session.once('error', connectionFailed);
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': '/grpc.health.v1.Health/Check',
-      'content-type': 'application/grpc',
-      te: 'trailers',
-      'user-agent': 'kube-probe/1.36',
-      'grpc-timeout': `${timeoutMs}m`,
-    });
+    const stream = session.request(requestHeaders(timeoutMs));
     const chunks: Buffer[] = [];
     let size = 0;
     let code: string | undefined;
-    let why = '';
+    let message = '';
     const trailers = (headers: Readonly<Record<string, unknown>>) => {
       if (headers['grpc-status'] !== undefined) code = String(headers['grpc-status']);
-      if (headers['grpc-message'] !== undefined) why = decodeURIComponent(String(headers['grpc-message']));
+      if (headers['grpc-message'] !== undefined) message = decodeGrpcMessage(String(headers['grpc-message']));
     };
     stream.on('response', trailers);
     stream.on('trailers', trailers);
     stream.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > maxResponseBytes) fail(rpcError('ResourceExhausted', 'the response is too long'));
+      if (size > maxResponseBytes) settle(callFailed(grpcStatus.RESOURCE_EXHAUSTED, 'the response is too long'));
       else chunks.push(chunk);
     });
     stream.on('error', connectionFailed);
     stream.on('end', () => {
       if (code === undefined) connectionFailed(undefined);
-      else finish(() => resolve(resultOf(Number(code), why, Buffer.concat(chunks))));
+      else settle(resultOf(Number(code), message, Buffer.concat(chunks)));
     });
     stream.end(requestFrame(service));
   });

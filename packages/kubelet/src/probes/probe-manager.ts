@@ -212,10 +212,10 @@ export class ProbeManager {
     results[kind] = result;
     const span = startSpan(tracer, 'probe', {
       spanContext: spanContext(),
-      startTime: clock.now() - took,
+      startTime: clock.monotonic() - took,
       attributes: { 'oarlock.container': probed.container.name, 'oarlock.probe': kind, 'oarlock.result': result ? 'success' : 'failure' },
     });
-    span.end(clock.now());
+    span.end(clock.monotonic());
     this.#options.changed(spanContextOf(span) ?? spanContext());
   }
 }

@@ -104,6 +104,11 @@ describe('probe protocols', () => {
 
   it('gRPC: the health service is called', async () => {
     const calls: string[] = [];
+    const errors: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+      none: { 'grpc-status': '5', 'grpc-message': 'unknown%20service' },
+      'not encoded': { 'grpc-status': '2', 'grpc-message': '100% %zz %C3%A9 %FF' },
+      'no number': { 'grpc-status': 'x', 'grpc-message': 'why' },
+    };
     const server = createHttp2();
     server.on('stream', (stream, headers) => {
       const chunks: Buffer[] = [];
@@ -112,11 +117,9 @@ describe('probe protocols', () => {
       stream.on('end', () => {
         const service = Buffer.concat(chunks).subarray(7).toString();
         calls.push(`${headers[':path']} ${service}`);
-        if (service === 'none') {
-          stream.respond(
-            { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '5', 'grpc-message': 'unknown%20service' },
-            { endStream: true },
-          );
+        const error = errors[service];
+        if (error !== undefined) {
+          stream.respond({ ':status': 200, 'content-type': 'application/grpc', ...error }, { endStream: true });
           return;
         }
         stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
@@ -129,6 +132,8 @@ describe('probe protocols', () => {
     expect(await probe('')).toEqual({ result: 'success', output: 'service healthy' });
     expect(await probe('bad')).toEqual({ result: 'failure', output: 'service unhealthy (responded with "NOT_SERVING")' });
     expect((await probe('none')).output).toBe('error: health rpc probe failed: rpc error: code = NotFound desc = unknown service');
+    expect((await probe('not encoded')).output).toBe('error: health rpc probe failed: rpc error: code = Unknown desc = 100% %zz é \ufffd');
+    expect((await probe('no number')).output).toBe('error: health rpc probe failed: rpc error: code = Unknown desc = why');
     expect(calls[0]).toBe('/grpc.health.v1.Health/Check ');
   });
 

@@ -1,10 +1,10 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
 import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
 import type { Rpc } from './etcd-messages.ts';
 import { frame, FrameReader } from './grpc-frames.ts';
-import { GrpcError, grpcCode } from '@oarlock/grpc/grpc-error';
+import { GrpcError, decodeGrpcMessage, grpcCode } from '@oarlock/grpc/grpc-error';
 
 export interface TlsFiles {
   readonly ca?: Buffer;
@@ -36,15 +36,7 @@ function statusOf(headers: IncomingHttpHeaders): GrpcError | undefined | 'none' 
   const status = headers['grpc-status'];
   if (status === undefined) return 'none';
   if (status === '0') return undefined;
-  const message = String(headers['grpc-message'] ?? '');
-  return new GrpcError(grpcCode(Number(status)), /%[0-9a-fA-F]{2}/.test(message) ? decodePercent(message) : message);
-}
-
-function decodePercent(text: string): string {
-  return Buffer.from(
-    text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-    'latin1',
-  ).toString();
+  return new GrpcError(grpcCode(Number(status)), decodeGrpcMessage(String(headers['grpc-message'] ?? '')));
 }
 
 /** One HTTP/2 connection to one endpoint. */
@@ -104,10 +96,12 @@ export class GrpcSession {
       session.once('error', failed);
       session.once('close', failed);
       session.once('connect', () => {
+        // Node emits `connect` also for a session that has been destroyed; `close` follows
+        if (session.destroyed) return;
         timer.cancel();
         session.off('error', failed);
         session.off('close', failed);
-        session.setLocalWindowSize(window.session);
+        setReceiveWindow(session, window.session);
         // a connection of the storage must not keep the process alive
         session.unref();
         resolve(new GrpcSession(endpoint, session, options));

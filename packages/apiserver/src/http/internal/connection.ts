@@ -3,7 +3,7 @@ import type { Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2';
 import type { VerifiedCertificate, VerifiedCertificates } from '../client-certificates.ts';
 import { isHigherClass, type ClientClass } from '../client-class.ts';
 import type { ClientConnection } from '../client-connection.ts';

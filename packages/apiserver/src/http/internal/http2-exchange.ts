@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
-import { closeHttp2Stream, destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { closeHttp2Stream, destroyHttp2 } from '@oarlock/primitives/net/http2';
 import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';

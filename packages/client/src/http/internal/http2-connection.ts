@@ -2,7 +2,7 @@ import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } f
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { goErrorText } from '@oarlock/primitives/net/go-error-text';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
+import { destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
 import type { KeepAliveTiming } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 
@@ -46,7 +46,7 @@ export class Http2Connection implements HttpConnection {
       closed();
       this.#timer.cancel();
     });
-    this.#session.once('connect', () => this.#session.setLocalWindowSize(sessionWindow));
+    this.#session.once('connect', () => setReceiveWindow(this.#session, sessionWindow));
     this.#session.unref();
     this.#timer = this.#monitor();
   }

@@ -11,6 +11,11 @@ export function destroyHttp2(target: Http2Session | Http2Stream, error?: Error):
   setImmediate(() => target.destroy(error));
 }
 
+/** Sets the receive window of an HTTP/2 session in bytes. Node emits `connect` also for a session that has been destroyed, which has no window. */
+export function setReceiveWindow(session: Http2Session, bytes: number): void {
+  if (!session.destroyed) session.setLocalWindowSize(bytes);
+}
+
 /** Closes an HTTP/2 stream with a code outside of its receive function, in the next turn of the event loop. */
 export function closeHttp2Stream(stream: Http2Stream, code: number): void {
   setImmediate(() => stream.close(code));

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect as connectHttp2, constants, createServer as createHttp2Server, type Http2Session, type Http2Stream } from 'node:http2';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { closeHttp2Stream, destroyHttp2 } from '../../src/net/http2-end.ts';
+import { closeHttp2Stream, destroyHttp2, setReceiveWindow } from '../../src/net/http2.ts';
 
 const frame = (type: number, { flags = 0, stream = 0, payload = Buffer.alloc(0) }): Buffer => {
   const head = Buffer.alloc(9);
@@ -99,4 +99,20 @@ describe('a listener of a stream that the peer reset', () => {
     client.write(Buffer.concat([preface, settings.subarray(0, 9), request(1), request(3)]));
     await closed;
   });
+});
+
+it('sets the receive window of a session, but not of one that was destroyed before it was connected', async () => {
+  const server = createHttp2Server().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const open = () => connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const session = open();
+  await once(session, 'connect');
+  setReceiveWindow(session, 1024 * 1024);
+  expect(session.state.localWindowSize).toBe(1024 * 1024);
+  session.destroy();
+  const destroyed = open();
+  const connected = once(destroyed, 'connect').then(() => setReceiveWindow(destroyed, 1024 * 1024));
+  destroyed.destroy();
+  await expect(connected).resolves.toBeUndefined();
+  server.close();
 });
