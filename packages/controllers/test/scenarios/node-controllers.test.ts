@@ -1,5 +1,6 @@
 import { formatTime } from '@oarlock/api/values/time';
 import { leases, nodes, pods } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Node, NodeCondition, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import nodeLifecycle from '@oarlock/controllers/node/node-lifecycle/node-lifecycle-controller';
 import taintEviction from '@oarlock/controllers/node/taint-eviction/taint-eviction-controller';
@@ -86,6 +87,29 @@ describe('TaintEvictionController', () => {
       'Cancelling deletion of Pod d/evicted',
       'Marking for deletion Pod d/evicted',
     ]);
+  });
+
+  it('evicts a pod once, although its cache contains the pod with the condition longer than the API server', async () => {
+    const life = await runControllers([taintEviction], {
+      seed: (api) => {
+        api.seed(nodes, node('n1'));
+        api.seed(pods, pod('evicted', [bears(60)]));
+      },
+    });
+    const { api, clock } = life;
+    await setTaints(api, [taint]);
+    await clock.settle();
+    api.failNext({ verb: 'delete', resource: pods }, failure('NotFound', 'pods "evicted" not found'));
+    await setTaints(api, [taint, { key: 'other', effect: 'NoExecute' }]);
+    await clock.settle();
+    const once = ['Cancelling deletion of Pod d/evicted', 'Marking for deletion Pod d/evicted'];
+    expect(life.messages('TaintManagerEviction')).toEqual(once);
+    // another pod of this name
+    api.remove(pods, at('evicted'));
+    api.seed(pods, pod('evicted'));
+    await clock.settle();
+    expect(life.messages('TaintManagerEviction')).toEqual([...once, 'Marking for deletion Pod d/evicted']);
+    expect(deleted(api)).toEqual(['evicted']);
   });
 
   it('removing taint cancels eviction', async () => {

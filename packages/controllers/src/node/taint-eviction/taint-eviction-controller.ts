@@ -42,6 +42,8 @@ export class TaintEvictionController implements Controller {
   readonly #options: TaintEvictionControllerOptions;
   /** Start of the toleration time of each pod, in milliseconds of the monotonic clock. */
   readonly #evictionStarts = new Map<ObjectKey, { readonly uid: string; readonly at: number }>();
+  /** The uid of each pod that is being evicted, until the cache shows that it is gone: its change of status must not evict it again. */
+  readonly #evicted = new Map<ObjectKey, string>();
 
   constructor(options: TaintEvictionControllerOptions) {
     this.#options = options;
@@ -51,7 +53,8 @@ export class TaintEvictionController implements Controller {
         (pod.spec?.nodeName &&
           noExecuteTaints(options.nodes.get(pod.spec.nodeName)).length > 0 &&
           (old === undefined || isRelevantPodChange(pod, old))) ||
-        this.#evictionStarts.has(objectKey(pod))
+        this.#evictionStarts.has(objectKey(pod)) ||
+        this.#evicted.has(objectKey(pod))
           ? [objectKey(pod)]
           : [],
       ),
@@ -75,12 +78,13 @@ export class TaintEvictionController implements Controller {
     const known = this.#evictionStarts.get(key);
     // the event for the planned eviction follows when the pod is gone
     if (pod !== undefined && isTerminating(pod)) return undefined;
-    if (known !== undefined && (pod === undefined || !(toleratedMs !== undefined && toleratedMs > 0)))
+    if (this.#evicted.get(key) === uid) return undefined;
+    this.#evicted.delete(key);
+    if (known !== undefined && (pod === undefined || !(toleratedMs !== undefined && toleratedMs > 0))) {
       recorder.event(pod ?? deletedPod(key), 'Normal', 'TaintManagerEviction', `Cancelling deletion of Pod ${key}`);
-    if (pod === undefined || toleratedMs === undefined) {
       this.#evictionStarts.delete(key);
-      return undefined;
     }
+    if (pod === undefined || toleratedMs === undefined) return undefined;
     const since = known?.uid === uid ? known.at : clock.monotonic();
     const remainingMs = since + toleratedMs - clock.monotonic();
     if (remainingMs > 0) {
@@ -88,6 +92,7 @@ export class TaintEvictionController implements Controller {
       return { requeueAfterMs: remainingMs };
     }
     recorder.event(pod, 'Normal', 'TaintManagerEviction', `Marking for deletion Pod ${key}`);
+    this.#evicted.set(key, uid);
     try {
       if (!pod.status?.conditions?.some(({ type, status }) => type === 'DisruptionTarget' && status === 'True')) {
         const conditions = [
@@ -109,7 +114,10 @@ export class TaintEvictionController implements Controller {
       }
       await client.delete(podResource, objectName(pod), { preconditions: { uid } });
     } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
+      if (!isStatus(error, 'NotFound')) {
+        this.#evicted.delete(key);
+        throw error;
+      }
     }
     this.#evictionStarts.delete(key);
     return undefined;
