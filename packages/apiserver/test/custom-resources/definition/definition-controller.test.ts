@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { rejectionOf } from '../../support/pipeline-fixture.ts';
+import { applyTo } from '../../support/tracked-objects.ts';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { TestClock } from '../../support/pipeline-fixture.ts';
 import {
@@ -76,6 +77,11 @@ describe('custom resource definition lifecycle [sig-api-machinery CustomResource
       403,
       'widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating',
     ]);
+    const applied = await rejectionOf(applyTo(server, widgets, custom(widgets, 'c'), 'manager'));
+    expect([applied.code, applied.message]).toEqual([rejection.code, rejection.message]);
+    await applyTo(server, widgets, custom(widgets, 'b', { metadata: { name: 'b', labels: { a: 'b' } } }), 'manager');
+    expect(await watch.take(1)).toEqual(['MODIFIED b']);
+
     await server.patch(widgets, 'b', { metadata: { finalizers: null } });
     expect(await watch.take(1)).toEqual(['DELETED b']);
     expect(await watch.next()).toBeUndefined();
