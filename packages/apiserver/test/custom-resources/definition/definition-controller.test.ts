@@ -184,6 +184,36 @@ describe('custom resource definition lifecycle [sig-api-machinery CustomResource
     await second?.close();
   });
 
+  it('deletes objects that another server created after the first deletion, and reports that objects remain', async () => {
+    const clock = new TestClock();
+    const storage = new MemoryStorage({ clock });
+    const server = await startServer({ storage, clock });
+    const widgets = await establish(server, definition());
+    await server.create(widgets, custom(widgets, 'held', { metadata: { name: 'held', finalizers: ['example.com/hold'] } }));
+    const watch = await server.watch(widgets, {});
+    expect(await watch.take(1)).toEqual(['ADDED held']);
+    const gone = await server.watch(definitions, { fieldSelector: 'metadata.name=widgets.example.com' });
+    await server.remove(definitions, 'widgets.example.com');
+    expect(await watch.take(1)).toEqual(['MODIFIED held']);
+    const late = { ...custom(widgets, 'late'), metadata: { name: 'late', namespace: 'default', uid: 'u' } };
+    const { entries } = await storage.range({ prefix: '/registry/' });
+    const key = entries.find((entry) => entry.key.endsWith('/held'))?.key.replace(/held$/, 'late') ?? '';
+    await storage.commit([{ key, value: Buffer.from(JSON.stringify(late)) }], []);
+    expect(await watch.take(1)).toEqual(['ADDED late']);
+    await clock.advance(60_000);
+    const reported = await untilSeen<CustomResourceDefinition>(
+      gone,
+      (object) => condition(object as CustomResourceDefinition, 'Terminating')?.reason === 'InstanceDeletionCheck',
+    );
+    expect(condition(reported, 'Terminating')).toMatchObject({
+      status: 'True',
+      message: 'could not confirm zero CustomResources remaining: context deadline exceeded',
+    });
+    expect(await watch.take(1)).toEqual(['DELETED late']);
+    await server.patch(widgets, 'held', { metadata: { finalizers: null } });
+    await untilSeen(gone, (_, type) => type === 'DELETED');
+  });
+
   it('serves stored objects after a restart', async () => {
     const storage = new MemoryStorage({ clock: new TestClock() });
     const first = await startServer({ storage });
