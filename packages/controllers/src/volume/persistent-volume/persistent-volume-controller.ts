@@ -9,13 +9,13 @@ import { z } from 'zod';
 import { withTypeMeta } from '../../objects/object-identity.ts';
 import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts';
 import { bind, setClaimPhase, setPhase, unbind } from './volume-binding.ts';
+import { defaultStorageClass } from './default-storage-class.ts';
 import { externalProvisioner, missingDeleterText, missingProvisionerText } from './in-tree-plugins.ts';
 import { Recycler, recycledBy } from './recycler.ts';
 import { annotations, bestVolume, classOf, isBoundTo, mismatch, modeOf } from './volume-match.ts';
 
 const claimPrefix = 'claim:';
 const volumePrefix = 'volume:';
-const defaultClass = 'storageclass.kubernetes.io/is-default-class';
 const freeOfClass = 'free-volumes-of-class';
 const preboundIndex = 'volumes-of-claim';
 const unboundOfClass = 'unbound-claims-of-class';
@@ -124,7 +124,7 @@ export class PersistentVolumeController implements Controller {
     });
     if (volume !== undefined) return bind(volume, claim, client);
     if (claim.spec?.storageClassName === undefined && claim.metadata?.annotations?.[annotations.betaClass] === undefined) {
-      const defaultClassName = this.#defaultClass();
+      const defaultClassName = defaultStorageClass(classes.list());
       if (defaultClassName !== undefined) {
         await client.update(persistentVolumeClaims, {
           ...withTypeMeta(persistentVolumeClaims, claim),
@@ -138,23 +138,6 @@ export class PersistentVolumeController implements Controller {
     else recorder.event(claim, 'Normal', 'FailedBinding', 'no persistent volumes available for this claim and no storage class is set');
     await setClaimPhase(claim, { phase: 'Pending', volume: undefined, client });
     return undefined;
-  }
-
-  /** Returns the name of the newest default StorageClass, or undefined if there is none. */
-  #defaultClass(): string | undefined {
-    const defaults = this.#options.classes
-      .list()
-      .filter(({ metadata }) => metadata?.annotations?.[defaultClass] === 'true')
-      .toSorted((a, b) =>
-        (a.metadata?.creationTimestamp ?? '') === (b.metadata?.creationTimestamp ?? '')
-          ? (a.metadata?.name ?? '') < (b.metadata?.name ?? '')
-            ? -1
-            : 1
-          : (a.metadata?.creationTimestamp ?? '') > (b.metadata?.creationTimestamp ?? '')
-            ? -1
-            : 1,
-      );
-    return defaults[0]?.metadata?.name;
   }
 
   #recordWaitForFirstConsumer(claim: PersistentVolumeClaim): void {
