@@ -142,9 +142,12 @@ export function isPathSegmentPrefix(value: string): string[] {
   return value.includes('\0') ? [...errors, 'may not contain NUL'] : errors;
 }
 
-/** Returns the rule for `generateName`: a trailing `-` is allowed, because the suffix follows. */
+/**
+ * Returns the rule for `generateName`: a trailing `-` is allowed, because the suffix follows. As upstream, the rule applies to a value that is one
+ * character shorter, without the character before the `-`: so the name of an object with 253 characters and a `-` is a prefix.
+ */
 export function asPrefix(rule: NameRule): NameRule {
-  return (value) => rule(value.length > 1 && value.endsWith('-') ? `${value.slice(0, -1)}a` : value);
+  return (value) => rule(value.length > 1 && value.endsWith('-') ? `${value.slice(0, -2)}a` : value);
 }
 
 const configMapKey = '[-._a-zA-Z0-9]+';

@@ -59,6 +59,8 @@ describe('names', () => {
   });
   it('allows a trailing dash in a prefix', () => {
     expect(asPrefix(isDns1123Subdomain)('web-')).toEqual([]);
+    expect(asPrefix(isDns1123Subdomain)(`${'a'.repeat(253)}-`)).toEqual([]);
+    expect(asPrefix(isDns1123Subdomain)(`${'a'.repeat(254)}-`)).toHaveLength(1);
     expect(asPrefix(isDns1123Subdomain)('-')).toHaveLength(1);
   });
   it('rejects long hostile names quickly', () => {

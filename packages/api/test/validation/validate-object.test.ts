@@ -155,7 +155,7 @@ describe('metadata', () => {
       { finalizers: ['x'] },
       'metadata.finalizers[0]: Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified',
     ],
-    [{ generateName: 'A-' }, 'metadata.generateName: Invalid value: "A-": a lowercase RFC 1123 subdomain'],
+    [{ generateName: 'AA-' }, 'metadata.generateName: Invalid value: "AA-": a lowercase RFC 1123 subdomain'],
   ])('%j', (patch, expected) => expect(lines(change(pod, { metadata: patch })).join('\n')).toContain(expected));
   it('has rules by kind', () => {
     expect(lines({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a.b' } })).toEqual([

@@ -127,7 +127,7 @@ const collectionVerbs: ReadonlySet<string> = new Set(['list', 'watch', 'deleteco
  * Returns the name that a field selector requires for metadata.name; otherwise ''. Permission to get an object by name includes list and
  * watch with this selector, but not deletecollection. Upstream's `RequestInfo` does the same.
  */
-function nameFromFieldSelector(fieldSelector: string | undefined): string {
+export function nameFromFieldSelector(fieldSelector: string | undefined): string {
   if (fieldSelector === undefined || !fieldSelector.includes('metadata.name')) return '';
   try {
     const name = parseFieldSelector(fieldSelector).requiresExactMatch('metadata.name') ?? '';

@@ -1,3 +1,5 @@
+import { nameFromFieldSelector } from '../authorization/authorization.ts';
+
 /** The minimum and maximum number of seats of a priority level, and the number that it demands. */
 export interface ConcurrencyClaim {
   readonly lowerBound: number;
@@ -27,13 +29,18 @@ export function fairAllocation(total: number, claims: readonly ConcurrencyClaim[
 const objectsPerSeat = 100;
 const maxSeats = 10;
 
-/** Returns the estimated seats of a list, or of a watch that sends initial events (listWorkEstimator upstream). */
+/**
+ * Returns the estimated seats of a list, or of a watch that sends initial events, which also a watch without a resourceVersion or from 0 does
+ * (listWorkEstimator upstream). A selector for one name reads one object.
+ */
 export function estimateListWork(
   verb: 'list' | 'watch',
   query: Readonly<Record<string, string | undefined>>,
   stored: () => number,
 ): number {
-  if (verb === 'watch' && query['sendInitialEvents'] !== 'true') return 1;
+  const version = query['resourceVersion'] ?? '';
+  const isPlainWatch = verb === 'watch' && query['sendInitialEvents'] !== 'true' && version !== '' && version !== '0';
+  if (isPlainWatch || nameFromFieldSelector(query['fieldSelector']) !== '') return 1;
   const limit = Number(query['limit'] ?? 0);
   const count = stored();
   return Math.min(maxSeats, Math.max(1, Math.ceil((limit > 0 ? Math.min(limit, count) : count) / objectsPerSeat)));

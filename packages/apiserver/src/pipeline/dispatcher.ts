@@ -1,9 +1,8 @@
 import { groupResource } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema/schema';
-import { failure, forbidden } from '@oarlock/api/status';
+import { failure } from '@oarlock/api/status';
 import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { customScale } from '../custom-resources/custom-scale.ts';
-import { decodeBody } from '../endpoints/request/body.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { create } from '../endpoints/handlers/create.ts';
@@ -89,13 +88,7 @@ export class Dispatcher {
 
   #dispatchLoadedCustom(kind: ServedKind, context: RequestContext): Response {
     const { request } = context;
-    const { isTerminating: terminating = false, scale } = kind.customResource ?? {};
-    if (terminating && request.verb === 'create' && request.subresource === '')
-      throw forbidden(
-        request.resource,
-        decodeBody(request.body, kind).metadata?.name ?? '',
-        'create not allowed while custom resource definition is terminating',
-      );
+    const { scale } = kind.customResource ?? {};
     if (request.subresource === 'scale' && scale !== undefined) return customScale({ registry: this.#registry, kind, context }, scale);
     return request.subresource === ''
       ? this.#dispatchObject(kind, context)

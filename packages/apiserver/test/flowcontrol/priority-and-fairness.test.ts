@@ -238,7 +238,11 @@ describe('seat allocation', () => {
   it('estimates more seats for long lists', () => {
     expect([0, 100, 101, 5_000].map((count) => estimateListWork('list', {}, () => count))).toEqual([1, 1, 2, 10]);
     expect(estimateListWork('list', { limit: '150' }, () => 5_000)).toBe(2);
-    expect(estimateListWork('watch', {}, () => 5_000)).toBe(1);
+    expect(estimateListWork('watch', { resourceVersion: '7' }, () => 5_000)).toBe(1);
+    // these watches begin with an event for each object
+    expect([{}, { resourceVersion: '0' }].map((query) => estimateListWork('watch', query, () => 5_000))).toEqual([10, 10]);
+    expect(estimateListWork('list', { fieldSelector: 'metadata.name=a' }, () => 5_000)).toBe(1);
+    expect(estimateListWork('watch', { fieldSelector: 'metadata.name=a' }, () => 5_000)).toBe(1);
     expect(estimateListWork('watch', { sendInitialEvents: 'true' }, () => 5_000)).toBe(10);
   });
   it('shuffle sharding selects different queues, and rarely the same ones for two flows', () => {

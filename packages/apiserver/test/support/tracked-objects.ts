@@ -1,11 +1,12 @@
 import type { KubeObject, ManagedFieldsEntry } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
 import type { TestServer } from './pipeline-fixture.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 export type TrackedObject = KubeObject & { readonly spec?: Fields; readonly data?: Record<string, string>; readonly status?: Fields };
 
 export type ApplyRequest = readonly [
-  resource: string,
+  resource: Resource | string,
   body: unknown,
   fieldManager: string,
   query?: Readonly<Record<string, string>>,

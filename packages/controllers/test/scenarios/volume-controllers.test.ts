@@ -51,6 +51,21 @@ describe('PersistentVolumeController', () => {
     });
   });
 
+  it('prefers a volume with fewer access modes to a smaller one', async () => {
+    const { api, clock } = await runControllers([persistentVolume], {
+      ...plain,
+      seed: (memory) =>
+        void memory.seed(
+          persistentVolumes,
+          volume('shared', '3Gi', { accessModes: ['ReadWriteOnce', 'ReadOnlyMany'] }),
+          volume('exact', '9Gi'),
+        ),
+    });
+    await api.client().create(persistentVolumeClaims, claim('data', '3Gi'));
+    await clock.settle();
+    expect(got(api, 'data')?.spec?.volumeName).toBe('exact');
+  });
+
   it('binds pending claims when a volume appears', async () => {
     const life = await runControllers([persistentVolume], plain);
     const { api, clock } = life;
@@ -107,6 +122,35 @@ describe('PersistentVolumeController', () => {
     await clock.settle();
     expect(got(api, 'a')?.status?.phase).toBe('Lost');
     expect(life.messages('ClaimLost')).toEqual(['Bound claim has lost its PersistentVolume. Data on the volume is lost!']);
+  });
+
+  it('reports periodically for which pods a claim waits, and names the CSI driver that replaces an in-tree provisioner', async () => {
+    const storageClass = (name: string, volumeBindingMode: string) => ({
+      apiVersion: 'storage.k8s.io/v1',
+      kind: 'StorageClass',
+      metadata: { name },
+      provisioner: 'kubernetes.io/aws-ebs',
+      volumeBindingMode,
+    });
+    const life = await runControllers([persistentVolume], {
+      ...plain,
+      seed: (memory) => void memory.seed(storageClasses, storageClass('now', 'Immediate'), storageClass('late', 'WaitForFirstConsumer')),
+    });
+    const { api, clock } = life;
+    await api.client().create(persistentVolumeClaims, claim('now', '1Gi', { storageClassName: 'now' }));
+    await api.client().create(persistentVolumeClaims, claim('data', '1Gi', { storageClassName: 'late' }));
+    await clock.settle();
+    expect(got(api, 'now')?.metadata?.annotations).toEqual({
+      'volume.beta.kubernetes.io/storage-provisioner': 'ebs.csi.aws.com',
+      'volume.kubernetes.io/storage-provisioner': 'ebs.csi.aws.com',
+    });
+    expect(life.messages('ExternalProvisioning')[0]).toContain("external provisioner 'ebs.csi.aws.com'");
+    const { nodeName: _none, ...spec } = user.spec ?? { containers: [] };
+    await api.client().create(pods, { ...user, spec });
+    await clock.settle();
+    expect(life.messages('WaitForPodScheduled')).toEqual([]);
+    await clock.advance(15_000);
+    expect(life.messages('WaitForPodScheduled')).toEqual(['waiting for pod p to be scheduled']);
   });
 
   it('requests provisioning, delays binding for WaitForFirstConsumer, and uses the default class', async () => {

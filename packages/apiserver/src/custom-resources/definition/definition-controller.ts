@@ -30,6 +30,8 @@ export interface DefinitionControllerOptions {
 
 const minRetryDelayMs = 100;
 const maxRetryDelayMs = 30_000;
+/** The time after which the objects that remain of a deleted definition are reported, and deleted again. */
+const remainingCheckMs = 60_000;
 
 /**
  * Implements the naming, establishing, API approval and finalizing controllers of apiextensions. Several API servers can run the controller
@@ -42,6 +44,10 @@ export class DefinitionController {
   /** The names of definitions to reconcile. Reconciled one at a time, because definitions compete for names. */
   readonly #queue = new Set<string>();
   readonly #retries = new Map<string, { readonly timer: Timer; readonly wait: number }>();
+  /** The checks for remaining objects of deleted definitions. */
+  readonly #checks = new Map<string, Timer>();
+  /** The deleted definitions whose check is due. */
+  readonly #overdue = new Set<string>();
   readonly #groups = new Map<string, Map<string, CustomResourceDefinition>>();
   #running: Promise<void> | undefined;
   #started = false;
@@ -67,6 +73,9 @@ export class DefinitionController {
       if (group?.size === 0) this.#groups.delete(deletedDefinition?.spec.group ?? '');
       this.#retries.get(key)?.timer.cancel();
       this.#retries.delete(key);
+      this.#checks.get(key)?.cancel();
+      this.#checks.delete(key);
+      this.#overdue.delete(key);
       return;
     }
     const definition = current.object as CustomResourceDefinition;
@@ -85,7 +94,9 @@ export class DefinitionController {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
     for (const { timer } of this.#retries.values()) timer.cancel();
+    for (const timer of this.#checks.values()) timer.cancel();
     this.#retries.clear();
+    this.#checks.clear();
     await this.#running;
   }
 
@@ -152,6 +163,7 @@ export class DefinitionController {
   /** Deletes the objects of a definition that is being deleted, and then removes the finalizer of the definition. */
   async #finalize(definition: CustomResourceDefinition): Promise<void> {
     if (!(definition.metadata?.finalizers ?? []).includes(cleanupFinalizer)) return;
+    const name = definition.metadata?.name ?? '';
     const kind = isTrue(definition, 'Established') ? this.#options.kindOf(definition) : undefined;
     if (kind === undefined) {
       await this.#removeFinalizer(definition, { status: 'False', reason: 'NeverEstablished', message: 'resource was never established' });
@@ -166,15 +178,40 @@ export class DefinitionController {
       return; // the watch event of this update enqueues the definition again
     }
     const left = await this.#remainingObjects(kind);
+    if (this.#overdue.delete(name) && left > 0) {
+      await this.#terminating(definition, {
+        status: 'True',
+        reason: 'InstanceDeletionCheck',
+        message: 'could not confirm zero CustomResources remaining: context deadline exceeded',
+      });
+      return; // the watch event of this update enqueues the definition again, and the objects are deleted again
+    }
     if (left > 0) {
       // the deletion event of the last object enqueues the definition again
       kind.cache.onEvent = ({ current }) => {
-        if (current === undefined && kind.cache.size === 0) this.#add(definition.metadata?.name ?? '');
+        if (current === undefined && kind.cache.size === 0) this.#add(name);
       };
       await this.#request('deletecollection', kind, {});
-      if ((await this.#remainingObjects(kind)) > 0) return;
+      if ((await this.#remainingObjects(kind)) > 0) {
+        this.#checkLater(name);
+        return;
+      }
     }
     await this.#removeFinalizer(definition, { status: 'False', reason: 'InstanceDeletionCompleted', message: 'removed all instances' });
+  }
+
+  /**
+   * Reconciles a deleted definition after a while if objects remain, which another API server may have created while its definition was not yet
+   * terminating.
+   */
+  #checkLater(name: string): void {
+    if (this.#checks.has(name) || this.#stop.signal.aborted) return;
+    const timer = this.#options.clock.after(remainingCheckMs, () => {
+      this.#checks.delete(name);
+      this.#overdue.add(name);
+      this.#add(name);
+    });
+    this.#checks.set(name, timer);
   }
 
   async #remainingObjects(kind: ServedKind): Promise<number> {

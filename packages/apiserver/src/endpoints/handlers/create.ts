@@ -16,6 +16,7 @@ import { withoutDuplicateOwners } from './owner-references.ts';
 import {
   admit,
   dryRunResult,
+  forbidWhileTerminating,
   mutate,
   newCreateOperation,
   prepareNew,
@@ -33,6 +34,7 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
   const { request } = context;
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody(request.body, kind);
+  forbidWhileTerminating(kind, body.metadata?.name ?? '');
   if (context.isLarge) await context.yieldEventLoop();
   const item = await createObject(newCreateOperation(registry, kind, context), body);
   if (context.isLarge) await context.yieldEventLoop();

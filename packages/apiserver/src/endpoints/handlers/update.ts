@@ -20,6 +20,7 @@ import { subresourceStrategy } from '../../registry/prepare.ts';
 import type { RequestScope } from '../../registry/request-scope.ts';
 import {
   admit,
+  forbidWhileTerminating,
   mutate,
   newCreateOperation,
   prepareExisting,
@@ -245,6 +246,7 @@ async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
   const { registry, kind, context } = update;
   const { request } = context;
   if (!update.allowCreate) throw notFound(kind.resource, request.name);
+  forbidWhileTerminating(kind, request.name);
   // update permission does not imply create permission
   await authorizeRequest(registry.authz, [], { ...attributesOf(request), verb: 'create' }, context);
   if (context.isLarge) await context.yieldEventLoop();

@@ -2,6 +2,7 @@ import type { FieldError } from '@oarlock/api/field/field-error';
 import { applyDefaults } from '@oarlock/api/defaulting/apply-defaults';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
+import { forbidden } from '@oarlock/api/status';
 import type { AdmissionAttributes } from '../../admission/admission-attributes.ts';
 import { prepareForCreate, prepareForSubresourceUpdate, prepareForUpdate } from '../../registry/prepare.ts';
 import { toServed, withDefaults, withEmptyFields, type ServedKind } from '../../registry/served-kind.ts';
@@ -53,6 +54,15 @@ export interface AdmissionView {
 export function newCreateOperation(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): WriteOperation {
   const options = writeOptions(context.request.query, 'CreateOptions');
   return { registry, kind, context, attributes: { operation: 'CREATE', resource: kind.resource, old: undefined, options } };
+}
+
+/**
+ * Rejects a new custom resource whose definition is being deleted, whether a create or server-side apply makes it.
+ * @throws StatusError Forbidden
+ */
+export function forbidWhileTerminating({ resource, customResource }: ServedKind, name: string): void {
+  if (customResource?.isTerminating === true)
+    throw forbidden(resource, name, 'create not allowed while custom resource definition is terminating');
 }
 
 /** An object that its strategy has prepared and that has not been validated. */

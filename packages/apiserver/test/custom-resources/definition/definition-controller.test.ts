@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { rejectionOf } from '../../support/pipeline-fixture.ts';
+import { applyTo } from '../../support/tracked-objects.ts';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { TestClock } from '../../support/pipeline-fixture.ts';
 import {
@@ -76,6 +77,11 @@ describe('custom resource definition lifecycle [sig-api-machinery CustomResource
       403,
       'widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating',
     ]);
+    const applied = await rejectionOf(applyTo(server, widgets, custom(widgets, 'c'), 'manager'));
+    expect([applied.code, applied.message]).toEqual([rejection.code, rejection.message]);
+    await applyTo(server, widgets, custom(widgets, 'b', { metadata: { name: 'b', labels: { a: 'b' } } }), 'manager');
+    expect(await watch.take(1)).toEqual(['MODIFIED b']);
+
     await server.patch(widgets, 'b', { metadata: { finalizers: null } });
     expect(await watch.take(1)).toEqual(['DELETED b']);
     expect(await watch.next()).toBeUndefined();
@@ -176,6 +182,36 @@ describe('custom resource definition lifecycle [sig-api-machinery CustomResource
     expect(await second?.take(3)).toEqual(['ADDED name2', 'MODIFIED name2', 'DELETED name2']);
     await first?.close();
     await second?.close();
+  });
+
+  it('deletes objects that another server created after the first deletion, and reports that objects remain', async () => {
+    const clock = new TestClock();
+    const storage = new MemoryStorage({ clock });
+    const server = await startServer({ storage, clock });
+    const widgets = await establish(server, definition());
+    await server.create(widgets, custom(widgets, 'held', { metadata: { name: 'held', finalizers: ['example.com/hold'] } }));
+    const watch = await server.watch(widgets, {});
+    expect(await watch.take(1)).toEqual(['ADDED held']);
+    const gone = await server.watch(definitions, { fieldSelector: 'metadata.name=widgets.example.com' });
+    await server.remove(definitions, 'widgets.example.com');
+    expect(await watch.take(1)).toEqual(['MODIFIED held']);
+    const late = { ...custom(widgets, 'late'), metadata: { name: 'late', namespace: 'default', uid: 'u' } };
+    const { entries } = await storage.range({ prefix: '/registry/' });
+    const key = entries.find((entry) => entry.key.endsWith('/held'))?.key.replace(/held$/, 'late') ?? '';
+    await storage.commit([{ key, value: Buffer.from(JSON.stringify(late)) }], []);
+    expect(await watch.take(1)).toEqual(['ADDED late']);
+    await clock.advance(60_000);
+    const reported = await untilSeen<CustomResourceDefinition>(
+      gone,
+      (object) => condition(object as CustomResourceDefinition, 'Terminating')?.reason === 'InstanceDeletionCheck',
+    );
+    expect(condition(reported, 'Terminating')).toMatchObject({
+      status: 'True',
+      message: 'could not confirm zero CustomResources remaining: context deadline exceeded',
+    });
+    expect(await watch.take(1)).toEqual(['DELETED late']);
+    await server.patch(widgets, 'held', { metadata: { finalizers: null } });
+    await untilSeen(gone, (_, type) => type === 'DELETED');
   });
 
   it('serves stored objects after a restart', async () => {

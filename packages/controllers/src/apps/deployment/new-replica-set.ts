@@ -153,6 +153,12 @@ export class NewReplicaSet {
   }
 }
 
+/** The length that the name of a ReplicaSet, a DNS subdomain, can have (RFC 1123). */
+const maxNameLength = 253;
+
+/** Returns the name of the ReplicaSet of a template. The part from the Deployment's name is shortened, so that the API server accepts the name. */
+const replicaSetName = (deployment: string, hash: string): string => `${deployment.slice(0, maxNameLength - 1 - hash.length)}-${hash}`;
+
 /** Returns a new ReplicaSet for the Deployment's current template, with 0 replicas. */
 function replicaSetOf(deployment: Deployment, revision: string): ReplicaSet {
   const template = deployment.spec?.template ?? {};
@@ -162,7 +168,7 @@ function replicaSetOf(deployment: Deployment, revision: string): ReplicaSet {
     apiVersion: 'apps/v1',
     kind: 'ReplicaSet',
     metadata: {
-      name: `${deployment.metadata?.name}-${hash}`,
+      name: replicaSetName(deployment.metadata?.name ?? '', hash),
       ...(deployment.metadata?.namespace !== undefined && { namespace: deployment.metadata.namespace }),
       labels,
       ownerReferences: [controllerRef({ ...deployment, apiVersion: 'apps/v1', kind: 'Deployment' })],

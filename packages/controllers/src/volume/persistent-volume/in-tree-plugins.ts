@@ -1,12 +1,21 @@
 import type { PersistentVolume } from '@oarlock/api/types/core-v1';
 
-/** In-tree provisioners that upstream replaces by CSI drivers, which provision like other external provisioners. */
-const migrated: ReadonlySet<string> = new Set(
-  ['aws-ebs', 'azure-disk', 'azure-file', 'cinder', 'gce-pd', 'portworx-volume', 'vsphere-volume'].map((name) => `kubernetes.io/${name}`),
-);
+/** In-tree provisioners, and the CSI drivers that replace them, which provision like other external provisioners. */
+const migrated: ReadonlyMap<string, string> = new Map([
+  ['kubernetes.io/aws-ebs', 'ebs.csi.aws.com'],
+  ['kubernetes.io/azure-disk', 'disk.csi.azure.com'],
+  ['kubernetes.io/azure-file', 'file.csi.azure.com'],
+  ['kubernetes.io/cinder', 'cinder.csi.openstack.org'],
+  ['kubernetes.io/gce-pd', 'pd.csi.storage.gke.io'],
+  ['kubernetes.io/portworx-volume', 'pxd.portworx.com'],
+  ['kubernetes.io/vsphere-volume', 'csi.vsphere.vmware.com'],
+]);
 /** In-tree volume plugins without a provisioner. */
 const notProvisionable: ReadonlySet<string> = new Set(['csi', 'local-volume', 'nfs'].map((name) => `kubernetes.io/${name}`));
 const hostPathPlugin = 'kubernetes.io/host-path';
+
+/** Returns the name of the CSI driver that provisions for a StorageClass, which may name the in-tree plugin that the driver replaces. */
+export const externalProvisioner = (provisioner: string): string => migrated.get(provisioner) ?? provisioner;
 
 /** Returns upstream's error for a provisioner with an in-tree name that does not exist; undefined for external provisioners. */
 export function missingProvisionerText(provisioner: string): string | undefined {

@@ -4,21 +4,24 @@ import { isStatus } from '@oarlock/api/status';
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
 import type { StorageClass } from '@oarlock/api/types/storage-v1';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
-import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { withTypeMeta } from '../../objects/object-identity.ts';
 import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts';
 import { bind, setClaimPhase, setPhase, unbind } from './volume-binding.ts';
-import { missingDeleterText, missingProvisionerText } from './in-tree-plugins.ts';
+import { defaultStorageClass } from './default-storage-class.ts';
+import { externalProvisioner, missingDeleterText, missingProvisionerText } from './in-tree-plugins.ts';
 import { Recycler, recycledBy } from './recycler.ts';
 import { annotations, bestVolume, classOf, isBoundTo, mismatch, modeOf } from './volume-match.ts';
 
 const claimPrefix = 'claim:';
 const volumePrefix = 'volume:';
-const defaultClass = 'storageclass.kubernetes.io/is-default-class';
 const freeOfClass = 'free-volumes-of-class';
 const preboundIndex = 'volumes-of-claim';
 const unboundOfClass = 'unbound-claims-of-class';
+
+/** The period after which a pending claim is reconciled again (upstream's --pvclaimbinder-sync-period). */
+const resyncPeriodMs = 15_000;
 
 const freeClass = (volume: PersistentVolume) => (volume.spec?.claimRef === undefined ? [classOf(volume)] : []);
 const claimKeyOf = ({ spec }: PersistentVolume) =>
@@ -79,16 +82,21 @@ export class PersistentVolumeController implements Controller {
     ];
   }
 
-  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<void> {
+  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
     if (key.startsWith(volumePrefix)) {
       const volume = this.#options.volumes.get(key.slice(volumePrefix.length));
       if (volume !== undefined) await this.#syncVolume(volume, client);
-      return;
+      return undefined;
     }
     const claim = this.#options.claims.get(key.slice(claimPrefix.length));
-    if (claim === undefined) return;
-    if (isCompleted(claim)) await this.#syncBound(claim, client);
-    else await this.#syncUnbound(claim, client);
+    if (claim === undefined) return undefined;
+    if (isCompleted(claim)) {
+      await this.#syncBound(claim, client);
+      return undefined;
+    }
+    await this.#syncUnbound(claim, client);
+    // as upstream, the events of a claim that waits are repeated, and change with its pods
+    return { requeueAfterMs: resyncPeriodMs };
   }
 
   async #syncUnbound(claim: PersistentVolumeClaim, client: Client): Promise<void> {
@@ -116,7 +124,7 @@ export class PersistentVolumeController implements Controller {
     });
     if (volume !== undefined) return bind(volume, claim, client);
     if (claim.spec?.storageClassName === undefined && claim.metadata?.annotations?.[annotations.betaClass] === undefined) {
-      const defaultClassName = this.#defaultClass();
+      const defaultClassName = defaultStorageClass(classes.list());
       if (defaultClassName !== undefined) {
         await client.update(persistentVolumeClaims, {
           ...withTypeMeta(persistentVolumeClaims, claim),
@@ -130,23 +138,6 @@ export class PersistentVolumeController implements Controller {
     else recorder.event(claim, 'Normal', 'FailedBinding', 'no persistent volumes available for this claim and no storage class is set');
     await setClaimPhase(claim, { phase: 'Pending', volume: undefined, client });
     return undefined;
-  }
-
-  /** Returns the name of the newest default StorageClass, or undefined if there is none. */
-  #defaultClass(): string | undefined {
-    const defaults = this.#options.classes
-      .list()
-      .filter(({ metadata }) => metadata?.annotations?.[defaultClass] === 'true')
-      .toSorted((a, b) =>
-        (a.metadata?.creationTimestamp ?? '') === (b.metadata?.creationTimestamp ?? '')
-          ? (a.metadata?.name ?? '') < (b.metadata?.name ?? '')
-            ? -1
-            : 1
-          : (a.metadata?.creationTimestamp ?? '') > (b.metadata?.creationTimestamp ?? '')
-            ? -1
-            : 1,
-      );
-    return defaults[0]?.metadata?.name;
   }
 
   #recordWaitForFirstConsumer(claim: PersistentVolumeClaim): void {
@@ -164,16 +155,17 @@ export class PersistentVolumeController implements Controller {
   /** Annotates the claim with the provisioner of its StorageClass. External provisioners act on claims that are annotated with their name. */
   async #provision(claim: PersistentVolumeClaim, name: string, client: Client): Promise<PersistentVolumeClaim> {
     const { classes, recorder } = this.#options;
-    const provisioner = classes.get(name)?.provisioner;
-    if (provisioner === undefined) {
+    const provisionerOfClass = classes.get(name)?.provisioner;
+    if (provisionerOfClass === undefined) {
       recorder.event(claim, 'Warning', 'ProvisioningFailed', `storageclass.storage.k8s.io "${name}" not found`);
       return claim;
     }
-    const missing = missingProvisionerText(provisioner);
+    const missing = missingProvisionerText(provisionerOfClass);
     if (missing !== undefined) {
       recorder.event(claim, 'Warning', 'ProvisioningFailed', missing);
       return claim;
     }
+    const provisioner = externalProvisioner(provisionerOfClass);
     const provisionerAnnotations = { [annotations.betaProvisioner]: provisioner, [annotations.provisioner]: provisioner };
     const isAnnotated = Object.entries(provisionerAnnotations).every(([key, value]) => claim.metadata?.annotations?.[key] === value);
     const annotated = isAnnotated

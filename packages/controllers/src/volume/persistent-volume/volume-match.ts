@@ -49,29 +49,34 @@ export interface VolumeCandidates {
   readonly delayed: boolean;
 }
 
+const modeCount = ({ spec }: PersistentVolume): number => new Set(spec?.accessModes).size;
+
+/** Orders volumes: fewer access modes first, as they are closest to the claim's, then the smallest. Ties are ordered by name, to be deterministic. */
+const byFit = (a: PersistentVolume, b: PersistentVolume): number =>
+  modeCount(a) - modeCount(b) || compareQuantity(sizeOf(a), sizeOf(b)) || ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1);
+
 /**
- * Returns the volume to bind to a claim, or undefined: a volume that is bound or pre-bound to the claim, otherwise the smallest available
- * volume that is large enough. For a claim with delayed binding, only a volume that the scheduler has pre-bound is eligible.
+ * Returns the volume to bind to a claim, or undefined: a volume that is bound or pre-bound to the claim, otherwise the best available volume
+ * that is large enough. For a claim with delayed binding, only a volume that the scheduler has pre-bound is eligible.
  */
 export function bestVolume(claim: PersistentVolumeClaim, { prebound, free, delayed }: VolumeCandidates): PersistentVolume | undefined {
   const boundVolume = prebound.find(
-    (volume) => isBoundTo(volume, claim) && isLargeEnough(volume, claim) && modeOf(volume) === modeOf(claim),
+    (volume) =>
+      isBoundTo(volume, claim) &&
+      volume.metadata?.deletionTimestamp === undefined &&
+      isLargeEnough(volume, claim) &&
+      modeOf(volume) === modeOf(claim) &&
+      sameAttributes(volume, claim),
   );
   if (boundVolume !== undefined || delayed) return boundVolume;
   const selector = claim.spec?.selector === undefined ? undefined : selectorOf(claim);
+  const isCandidate = (volume: PersistentVolume) =>
+    volume.spec?.claimRef === undefined &&
+    volume.metadata?.deletionTimestamp === undefined &&
+    volume.status?.phase === 'Available' &&
+    (selector === undefined || selector.matches(volume.metadata?.labels)) &&
+    mismatch(volume, claim) === undefined;
   let best: PersistentVolume | undefined;
-  for (const volume of free) {
-    if (
-      volume.spec?.claimRef !== undefined ||
-      volume.metadata?.deletionTimestamp !== undefined ||
-      volume.status?.phase !== 'Available' ||
-      (selector !== undefined && !selector.matches(volume.metadata?.labels)) ||
-      mismatch(volume, claim) !== undefined
-    )
-      continue;
-    const smaller = best === undefined ? -1 : compareQuantity(sizeOf(volume), sizeOf(best));
-    // equal sizes are ordered by name, so that the result is deterministic
-    if (smaller < 0 || (smaller === 0 && (volume.metadata?.name ?? '') < (best?.metadata?.name ?? ''))) best = volume;
-  }
+  for (const volume of free) if (isCandidate(volume) && (best === undefined || byFit(volume, best) < 0)) best = volume;
   return best;
 }

@@ -106,6 +106,15 @@ describe('Deployment', () => {
     expect(new Set(writes.map(({ subresource }) => subresource))).toEqual(new Set(['status']));
   });
 
+  it('shortens the name of a Deployment in the name of its ReplicaSet', async () => {
+    const name = 'a'.repeat(250);
+    const { api } = await start({ ...make(), metadata: { namespace: 'd', name } });
+    const [set] = api.objects(replicaSets, 'd');
+    const hash = set?.metadata?.labels?.['pod-template-hash'] ?? '';
+    expect(set?.metadata?.name).toBe(`${'a'.repeat(252 - hash.length)}-${hash}`);
+    expect(sizes(api)).toEqual({ 'a:1': 3 });
+  });
+
   it('counts desired replicas as unavailable if their pods cannot be created', async () => {
     const life = await runControllers([deployment, replicaSet]);
     life.api.failNext({ verb: 'create', resource: pods }, failure('Forbidden', 'exceeded quota'), 1000);
