@@ -18,6 +18,8 @@ export interface Row {
   readonly name: string;
   readonly namespace: string;
   readonly createdAt: number;
+  /** When the page received the row: the server computed the ages in its cells then. */
+  readonly receivedAt: number;
   readonly isDeleted: boolean;
   readonly cells: readonly (string | number | boolean | null)[];
 }
@@ -47,14 +49,20 @@ export const tableAccept = 'application/json;as=Table;g=meta.k8s.io;v=v1,applica
 const firstPageSize = 100;
 const pageSize = 500;
 
-const rowOf = ({ cells, object: { metadata } }: ServerRow): Row => ({
+const rowOf = ({ cells, object: { metadata } }: ServerRow, receivedAt: number): Row => ({
   uid: metadata.uid ?? `${metadata.namespace ?? ''}/${metadata.name}`,
   name: metadata.name,
   namespace: metadata.namespace ?? '',
   createdAt: Date.parse(metadata.creationTimestamp ?? ''),
+  receivedAt,
   isDeleted: metadata.deletionTimestamp !== undefined,
   cells,
 });
+
+function rowsOf(rows: readonly ServerRow[]): readonly Row[] {
+  const now = Date.now();
+  return rows.map((row) => rowOf(row, now));
+}
 
 /** Returns the query of the first page of a table. */
 export const firstPageQuery = (selectors: NonNullable<RequestOptions['query']> = {}): NonNullable<RequestOptions['query']> => ({
@@ -105,6 +113,8 @@ export class TableStore {
   remaining = 0;
   /** How often everything was listed again because the watch could not be resumed. */
   relists = 0;
+  /** True when the first list is complete. */
+  hasSynced = false;
 
   constructor(options: TableStoreOptions) {
     this.#options = options;
@@ -151,10 +161,11 @@ export class TableStore {
     const { rows = [], columnDefinitions, metadata } = object;
     if (columnDefinitions !== undefined && columnDefinitions.length > 0) this.columns = columnDefinitions;
     let version = metadata?.resourceVersion;
+    const now = Date.now();
     for (const row of rows) {
       version = row.object.metadata.resourceVersion ?? version;
       if (type === 'BOOKMARK') continue;
-      const own = rowOf(row);
+      const own = rowOf(row, now);
       if (type === 'DELETED') this.#rows.delete(own.uid);
       else this.#rows.set(own);
     }
@@ -191,6 +202,7 @@ export class TableStore {
       await whenIdle();
     }
     if (!isFirst) this.#rows.replace(listed);
+    this.hasSynced = true;
     this.#changed();
     return version;
   }
@@ -204,7 +216,7 @@ export class TableStore {
     return reportedLater(
       this.#options.client
         .json<ServerTable>(this.#options.path, { accept: tableAccept, query, signal })
-        .then((table) => ({ table, rows: (table.rows ?? []).map(rowOf) })),
+        .then((table) => ({ table, rows: rowsOf(table.rows ?? []) })),
     );
   }
 
@@ -213,7 +225,8 @@ export class TableStore {
     const read = async (): Promise<TablePage> => {
       const response = await client.send(path, { accept: tableAccept, query, signal });
       const rows: Row[] = [];
-      const onItem = (row: ServerRow) => void rows.push(rowOf(row));
+      const now = Date.now();
+      const onItem = (row: ServerRow) => void rows.push(rowOf(row, now));
       return {
         table: await readItems<ServerRow, ServerTable>(response, {
           field: 'rows',

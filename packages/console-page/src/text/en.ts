@@ -360,6 +360,7 @@ export const text = {
   topology: {
     title: 'Topology',
     nodesTab: 'Nodes',
+    noNodes: 'No nodes',
     dropHere: 'Drag a node here to see where its pods would go without it. Nothing is written. Each node has a button that does the same.',
     services: {
       title: 'Services',
@@ -565,5 +566,13 @@ export const text = {
     retry: 'Try again',
     reload: 'Reload the page',
   },
-  time: { seconds: 's', minutes: 'm', hours: 'h', days: 'd', ago: (duration: string) => `${duration} ago`, unknown: '<unknown>' },
+  time: {
+    seconds: 's',
+    minutes: 'm',
+    hours: 'h',
+    days: 'd',
+    years: 'y',
+    ago: (duration: string) => `${duration} ago`,
+    unknown: '<unknown>',
+  },
 } as const;

@@ -3,7 +3,9 @@ import { useApp } from '../../app/context.ts';
 import { useClock } from '../../app/hooks.ts';
 import { objectLink } from '../../app/links.ts';
 import { ageOf } from '../../components/age.ts';
+import { Connection } from '../../components/connection.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
+import { absenceText, stateOfAll } from '../../components/store-state.ts';
 import { text } from '../../text/en.ts';
 import { healthOf, rolloutOf, unschedulableReason } from './health.ts';
 import type { TabProps } from './object-page.tsx';
@@ -154,13 +156,15 @@ function RolloutProgress({ object }: Pick<TabProps, 'object'>) {
 }
 
 function Tree({ object }: Pick<TabProps, 'object'>) {
-  const { tree, hasSynced, isCut } = useOwnedObjects(object);
+  const { tree, stores, isCut } = useOwnedObjects(object);
   if (object.kind === 'Pod') return null;
+  const { state, reason } = stateOfAll(stores);
   return (
     <section aria-labelledby="tree">
       <h2 id="tree">{text.object.tree}</h2>
       {isCut && <p class="quiet-text">{text.object.cut(maxOwnedPods)}</p>}
-      {tree.length === 0 ? <p class="quiet-text">{hasSynced ? text.object.noTree : text.connection.connecting}</p> : <Nodes nodes={tree} />}
+      {state === 'stopped' && <Connection state={state} reason={reason} />}
+      {tree.length === 0 ? state !== 'stopped' && <p class="quiet-text">{absenceText(stores, text.object.noTree)}</p> : <Nodes nodes={tree} />}
     </section>
   );
 }

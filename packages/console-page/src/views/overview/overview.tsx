@@ -4,6 +4,7 @@ import { useLoaded, useObjects } from '../../app/hooks.ts';
 import { tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
 import { EventList, type Event } from '../../components/event-list.tsx';
+import { absenceText, type StoreState } from '../../components/store-state.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { CapacityCard } from './capacity-card.tsx';
@@ -30,12 +31,12 @@ export function View() {
         <Connection state={nodes.state} reason={nodes.reason} />
       </header>
       <div class="cards">
-        <NodesCard nodes={nodes.items} />
+        <NodesCard nodes={nodes.items} store={nodes} />
         <WorkloadsCard />
         <CapacityCard nodes={nodes.items} />
         <ControlPlaneCard connection={nodes.state} />
-        <EventsCard id="warnings" title={text.overview.warnings} events={warnings.items} limit={20} empty={text.overview.noWarnings} />
-        <EventsCard id="changes" title={text.overview.changes} events={events.items} limit={30} empty={text.overview.noEvents} />
+        <EventsCard id="warnings" title={text.overview.warnings} events={warnings.items} limit={20} empty={absenceText([warnings], text.overview.noWarnings)} />
+        <EventsCard id="changes" title={text.overview.changes} events={events.items} limit={30} empty={absenceText([events], text.overview.noEvents)} />
       </div>
     </section>
   );
@@ -43,18 +44,19 @@ export function View() {
 
 const nodesResource = { group: '', version: 'v1', resource: 'nodes' };
 
-function NodesCard({ nodes }: { readonly nodes: readonly Node[] }) {
+function NodesCard({ nodes, store }: { readonly nodes: readonly Node[]; readonly store: StoreState }) {
   const { ready, notReady, cordoned } = nodeCounts(nodes);
+  const absence = absenceText([store], '');
   return (
     <section class="card" aria-labelledby="nodes">
       <h2 id="nodes">
         <a href={tableLink(nodesResource)}>
-          {text.overview.nodes} ({nodes.length})
+          {text.overview.nodes} {absence === '' && `(${nodes.length})`}
         </a>
       </h2>
       <ul class="plain">
         <li>
-          <StatusDot health="ok" label={`${text.overview.ready}: ${ready}`} />
+          {absence === '' ? <StatusDot health="ok" label={`${text.overview.ready}: ${ready}`} /> : absence}
         </li>
         {notReady.length > 0 && (
           <li>
