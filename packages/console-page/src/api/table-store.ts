@@ -39,8 +39,9 @@ interface ServerRow {
 }
 export interface ServerTable {
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string; readonly remainingItemCount?: number };
-  readonly columnDefinitions?: readonly Column[];
-  readonly rows?: readonly ServerRow[];
+  /** Null in the tables of a watch, from the second on. */
+  readonly columnDefinitions?: readonly Column[] | null;
+  readonly rows?: readonly ServerRow[] | null;
 }
 
 /** The server's tables; JSON for servers that have no table of a resource. */
@@ -158,11 +159,10 @@ export class TableStore {
 
   /** Applies a watch event and returns the resource version of its object. */
   apply({ type, object }: WatchEvent<ServerTable>): string | undefined {
-    const { rows = [], columnDefinitions, metadata } = object;
-    if (columnDefinitions !== undefined && columnDefinitions.length > 0) this.columns = columnDefinitions;
-    let version = metadata?.resourceVersion;
+    this.#keepColumns(object);
+    let version = object.metadata?.resourceVersion;
     const now = Date.now();
-    for (const row of rows) {
+    for (const row of object.rows ?? []) {
       version = row.object.metadata.resourceVersion ?? version;
       if (type === 'BOOKMARK') continue;
       const own = rowOf(row, now);
@@ -171,6 +171,10 @@ export class TableStore {
     }
     this.#changed();
     return version === '' ? undefined : version;
+  }
+
+  #keepColumns({ columnDefinitions }: Pick<ServerTable, 'columnDefinitions'>): void {
+    if (columnDefinitions && columnDefinitions.length > 0) this.columns = columnDefinitions;
   }
 
   #selectors(): NonNullable<RequestOptions['query']> {
@@ -190,7 +194,7 @@ export class TableStore {
       const next = table.metadata?.continue ?? '';
       // the server prepares the next page while this one is processed
       if (next !== '') pending = this.#page(this.#pageQuery(next), signal);
-      if (table.columnDefinitions !== undefined && table.columnDefinitions.length > 0) this.columns = table.columnDefinitions;
+      this.#keepColumns(table);
       this.#options.onRows?.(rows);
       for (const row of rows)
         if (isFirst) this.#rows.set(row);

@@ -136,7 +136,12 @@ export async function reflect<T>({
         signal,
         onEvent: (event) => {
           backoff = minBackoffMs;
-          version = onEvent(event) ?? version;
+          try {
+            version = onEvent(event) ?? version;
+          } catch (error) {
+            globalThis.reportError?.(error); // a fault of the page, which would look as a lost connection
+            throw error;
+          }
         },
       });
     } catch (error) {
