@@ -4,7 +4,7 @@ import { useLoaded, useObjects } from '../../app/hooks.ts';
 import { tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
 import { EventList, type Event } from '../../components/event-list.tsx';
-import { absenceText, type StoreState } from '../../components/store-state.ts';
+import { absenceText } from '../../components/store-state.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { CapacityCard } from './capacity-card.tsx';
@@ -24,6 +24,7 @@ export function View() {
   const nodes = useObjects<Node>('/api/v1/nodes');
   const warnings = useObjects<Event>('/api/v1/events', { fieldSelector: 'type=Warning' }, { maxObjects: maxEvents });
   const events = useObjects<Event>('/api/v1/events', {}, { maxObjects: maxEvents });
+  const absence = absenceText([nodes], '');
   return (
     <section>
       <header class="view-head">
@@ -31,9 +32,9 @@ export function View() {
         <Connection state={nodes.state} reason={nodes.reason} />
       </header>
       <div class="cards">
-        <NodesCard nodes={nodes.items} store={nodes} />
+        <NodesCard nodes={nodes.items} absence={absence} />
         <WorkloadsCard />
-        <CapacityCard nodes={nodes.items} />
+        <CapacityCard nodes={nodes.items} absence={absence} />
         <ControlPlaneCard connection={nodes.state} />
         <EventsCard id="warnings" title={text.overview.warnings} events={warnings.items} limit={20} empty={absenceText([warnings], text.overview.noWarnings)} />
         <EventsCard id="changes" title={text.overview.changes} events={events.items} limit={30} empty={absenceText([events], text.overview.noEvents)} />
@@ -44,9 +45,8 @@ export function View() {
 
 const nodesResource = { group: '', version: 'v1', resource: 'nodes' };
 
-function NodesCard({ nodes, store }: { readonly nodes: readonly Node[]; readonly store: StoreState }) {
+function NodesCard({ nodes, absence }: { readonly nodes: readonly Node[]; readonly absence: string }) {
   const { ready, notReady, cordoned } = nodeCounts(nodes);
-  const absence = absenceText([store], '');
   return (
     <section class="card" aria-labelledby="nodes">
       <h2 id="nodes">
