@@ -118,6 +118,31 @@ export function resources(stage: () => ConsoleStage): void {
     await stage().page.keyboard.press('Escape');
   });
 
+  it('filters on the server by labels, fields and namespace, which the address keeps, and reports an invalid selector', async () => {
+    const { page, cluster } = stage();
+    await cluster.kubectl.run(['create', 'namespace', 'elsewhere']);
+    await stage().goTo('#/r/core/v1/configmaps');
+    const filterBy = async (label: string, selector: string) => {
+      await page.getByLabel(label).fill(selector);
+      await page.keyboard.press('Enter');
+    };
+    await filterBy('Label selector', 'other=true');
+    await page.getByText('1 object', { exact: true }).waitFor();
+    await page.getByRole('grid').getByText('edited').waitFor();
+    await filterBy('Label selector', 'a in');
+    await page.getByText(/Not available: .*a in/).waitFor();
+    await filterBy('Label selector', '');
+    await filterBy('Field selector', 'metadata.name=kube-root-ca.crt');
+    await expect.poll(() => page.getByRole('grid').getByText('kube-root-ca.crt').count()).toBeGreaterThan(4);
+    await page.getByLabel('Namespace').selectOption('elsewhere');
+    await page.getByText('1 object', { exact: true }).waitFor();
+    await page.reload();
+    await page.getByText('1 object', { exact: true }).waitFor();
+    expect(await page.getByLabel('Namespace').inputValue()).toBe('elsewhere');
+    expect(await page.getByLabel('Field selector').inputValue()).toBe('metadata.name=kube-root-ca.crt');
+    await page.getByLabel('Namespace').selectOption('');
+  });
+
   it('finds objects of all kinds by a part of their name', async () => {
     await stage().goTo('#/resources');
     const search = stage().page.locator('.object-search');

@@ -146,7 +146,8 @@ export async function reflect<T>({
       });
     } catch (error) {
       if (signal.aborted) break;
-      if (isApiError(error, 401, 403, 404, 405)) {
+      // a selector that the server rejects fails again; a watch with status 400 is listed again
+      if (isApiError(error, 401, 403, 404, 405) || (version === undefined && isApiError(error, 400))) {
         onState('stopped', errorText(error));
         return;
       }

@@ -10,18 +10,18 @@ export function duration(ms: number): string {
   const hour = Math.floor(minute / 60);
   const day = Math.floor(hour / 24);
   if (total < 120) return `${total}${seconds}`;
-  if (minute < 10) return twoUnits(minute, minutes, total % 60, seconds);
+  if (minute < 10) return twoUnits([minute, minutes], [total % 60, seconds]);
   if (minute < 180) return `${minute}${minutes}`;
-  if (hour < 8) return twoUnits(hour, hours, minute % 60, minutes);
+  if (hour < 8) return twoUnits([hour, hours], [minute % 60, minutes]);
   if (hour < 48) return `${hour}${hours}`;
-  if (day < 8) return twoUnits(day, days, hour % 24, hours);
+  if (day < 8) return twoUnits([day, days], [hour % 24, hours]);
   if (day < 2 * 365) return `${day}${days}`;
   const year = Math.floor(day / 365);
-  return year < 8 ? twoUnits(year, years, day % 365, days) : `${year}${years}`;
+  return year < 8 ? twoUnits([year, years], [day % 365, days]) : `${year}${years}`;
 }
 
-const twoUnits = (coarse: number, unit: string, fine: number, fineUnit: string): string =>
-  fine === 0 ? `${coarse}${unit}` : `${coarse}${unit}${fine}${fineUnit}`;
+type Part = readonly [count: number, unit: string];
+const twoUnits = (coarse: Part, fine: Part): string => (fine[0] === 0 ? [coarse] : [coarse, fine]).flat().join('');
 
 const unitSeconds: Readonly<Record<string, number>> = {
   [years]: 365 * 86_400,

@@ -164,6 +164,14 @@ describe('a table', () => {
     expect(store.reason).toBe('ada cannot list');
   });
 
+  it('stops when the server rejects the selector, which another attempt does not change', async () => {
+    const { client, requests } = fakeClient([{ json: { reason: 'BadRequest', message: 'unable to parse requirement' }, status: 400 }]);
+    const store = new TableStore({ client, path: '/api/v1/pods', labelSelector: '!!' });
+    stop = store.start();
+    await vi.waitFor(() => expect(store.state).toBe('stopped'));
+    expect([store.reason, requests.length]).toEqual(['unable to parse requirement', 1]);
+  });
+
   it('notifies once for many events', async () => {
     const { store } = await start([list([], 1)]);
     let count = 0;
