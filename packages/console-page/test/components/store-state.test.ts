@@ -14,8 +14,8 @@ describe('what a view shows in place of objects', () => {
     ['that they load', [live, loading], 'Loading'],
     ['that they load, while the connection is lost before the first list', [{ ...lost, hasSynced: false }], 'Loading'],
     ['that they may not be read, also while others load', [loading, denied], 'Not available'],
-  ])('%s', (_, stores, shown) => {
-    expect(absenceText(stores, 'none')).toBe(shown);
+  ])('%s', (_, stores, expected) => {
+    expect(absenceText(stores, 'none')).toBe(expected);
   });
 });
 
@@ -24,6 +24,6 @@ it.each([
   ['a lost connection', [live, loading, lost], lost],
   ['a store that loads', [live, loading], loading],
   ['the first of several', [live, { ...live }], live],
-] as const)('the state of several stores is that of %s', (_, stores, shown) => {
-  expect(stateOfAll(stores)).toBe(shown);
+] as const)('the state of several stores is that of %s', (_, stores, expected) => {
+  expect(stateOfAll(stores)).toBe(expected);
 });

@@ -8,7 +8,7 @@ const row = (createdAt = now - 3_000_000): Row => ({
   createdAt,
   receivedAt: now - 90_000,
 });
-const shown = (column: Parameters<typeof cellTextOf>[0], cell: Row['cells'][number], { resource = 'gadgets', of = row() } = {}) =>
+const textOf = (column: Parameters<typeof cellTextOf>[0], cell: Row['cells'][number], { resource = 'gadgets', of = row() } = {}) =>
   cellTextOf(column, resource)(of, cell, now);
 
 const jsonPath = (path: string) => `Custom resource definition column (in JSONPath format): ${path}`;
@@ -19,8 +19,8 @@ describe('a column named Age', () => {
     ['of kube-apiserver', 'string', 'CreationTimestamp is a timestamp representing the server time when this object was created.'],
     ['of a custom resource', 'date', jsonPath('.metadata.creationTimestamp')],
   ])('%s is computed from the creation', (_, type, description) => {
-    expect(shown({ name: 'Age', type, description }, '48m')).toBe('50m');
-    expect(shown({ name: 'Age', type, description }, '<unknown>', { of: row(Number.NaN) })).toBe('<unknown>');
+    expect(textOf({ name: 'Age', type, description }, '48m')).toBe('50m');
+    expect(textOf({ name: 'Age', type, description }, '<unknown>', { of: row(Number.NaN) })).toBe('<unknown>');
   });
 
   it.each([
@@ -30,12 +30,12 @@ describe('a column named Age', () => {
     ['a time that is missing', 'date', jsonPath('.status.startedAt'), null, ''],
     ['an invalid time', 'date', jsonPath('.status.startedAt'), '<invalid>', '<invalid>'],
   ] as const)('of a custom resource can be %s', (_, type, description, cell, text) => {
-    expect(shown({ name: 'Age', type, description }, cell ?? '')).toBe(text);
+    expect(textOf({ name: 'Age', type, description }, cell ?? '')).toBe(text);
   });
 });
 
 it('the ages of events continue from what the server sent', () => {
   const column = { name: 'Last Seen', type: 'string', description: 'Time since this event was last seen' };
-  expect(shown(column, '3m20s', { resource: 'events' })).toBe('4m50s');
-  expect(shown(column, '3m20s')).toBe('3m20s');
+  expect(textOf(column, '3m20s', { resource: 'events' })).toBe('4m50s');
+  expect(textOf(column, '3m20s')).toBe('3m20s');
 });
