@@ -139,7 +139,8 @@ export async function reflect<T>({
           try {
             version = onEvent(event) ?? version;
           } catch (error) {
-            globalThis.reportError?.(error); // a fault of the page, which would look as a lost connection
+            // a fault of the page, which would look as a lost connection; absent outside of browsers
+            (globalThis as { reportError?(error: unknown): void }).reportError?.(error);
             throw error;
           }
         },
