@@ -9,7 +9,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import type { Browser } from 'playwright-core';
 import { browserMissing, launchBrowser } from '../harness/browser.ts';
 import { root } from '../harness/oarlock.ts';
-import { PodTableServer } from './support/pod-table-server.ts';
+import { PodTableServer } from '../fixtures/pod-table-server.ts';
 import { median, print, quantile, type Figure } from './support/statistics.ts';
 import { PlainTab } from '../harness/plain-tab.ts';
 import { interact, openPlainPodsTab, PodsTab } from './support/table-page.ts';

@@ -2,6 +2,8 @@ import type { Page } from 'playwright-core';
 
 /** More than any view has: a walk that is longer goes in circles. */
 const maxStops = 600;
+/** Stops after which the walk looks whether the focus has left the page. */
+const stopsAtOnce = 10;
 
 /**
  * Runs in the page: remembers the controls that a pointer can use now, and notes which of them the focus reaches, and whether it is visible there. Rows of
@@ -26,7 +28,14 @@ const begin = `(() => {
   wanted[0].focus();
   reached.add(wanted[0]);
   document.addEventListener('focusin', note);
-  window.keyboardWalk = { root, wanted, reached, invisible, outside, stop: () => document.removeEventListener('focusin', note) };
+  const walk = { root, wanted, reached, invisible, outside, hasLeft: false };
+  const leave = ({ relatedTarget }) => (walk.hasLeft ||= relatedTarget === null);
+  document.addEventListener('focusout', leave);
+  walk.stop = () => {
+    document.removeEventListener('focusin', note);
+    document.removeEventListener('focusout', leave);
+  };
+  window.keyboardWalk = walk;
 })()`;
 
 /** Runs in the page: what the walk missed, one line each. Elements that were replaced meanwhile by newer content do not count. */
@@ -55,10 +64,11 @@ export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   await page.evaluate(begin);
   let stops = 0;
   do {
-    if (stops === maxStops) return [`Tab does not leave ${await page.evaluate('document.activeElement.outerHTML.slice(0, 200)')}`];
-    await page.keyboard.press('Tab');
-    stops += 1;
-    // past the last element, the focus is nowhere in the page
-  } while (await page.evaluate('document.activeElement !== document.body'));
+    if (stops >= maxStops) return [`Tab does not leave ${await page.evaluate('document.activeElement.outerHTML.slice(0, 200)')}`];
+    // held down, the key repeats; past the last element, it begins again at the first
+    await Promise.all(Array.from({ length: stopsAtOnce }, () => page.keyboard.down('Tab')));
+    stops += stopsAtOnce;
+  } while ((await page.evaluate('window.keyboardWalk.hasLeft')) === false);
+  await page.keyboard.up('Tab');
   return (await page.evaluate(end)) as readonly string[];
 }

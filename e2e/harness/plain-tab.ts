@@ -66,6 +66,13 @@ export class PlainTab {
     return Math.max(...sizes);
   }
 
+  /** Returns the memory of the objects that scripts of the page still use, in MiB. */
+  async usedMiB(): Promise<number> {
+    await this.#send('HeapProfiler.collectGarbage');
+    const { usedSize } = (await this.#send('Runtime.getHeapUsage')) as { readonly usedSize: number };
+    return usedSize / 2 ** 20;
+  }
+
   async close(): Promise<void> {
     await this.#browser.send('Target.disposeBrowserContext', { browserContextId: this.#context });
     await this.#browser.detach();

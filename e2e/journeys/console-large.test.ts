@@ -13,7 +13,7 @@ import { PlainTab } from '../harness/plain-tab.ts';
 import { everyView } from './console/every-view.ts';
 
 /** The replicas that run, a few on each node, and those that wait for another scheduler: these are created in a tenth of the time. */
-const [running, waiting] = [6_000, 24_000];
+const [running, waiting] = [3_000, 27_000];
 /** All pods: those of the Deployments, and one before and one after them by name. */
 const pods = running + waiting + 2;
 /** A tab has 44 to 99 MiB in these views. */
@@ -52,7 +52,9 @@ describe.skipIf(missing !== undefined)(
 
     beforeAll(async () => {
       const { spec } = parse(await readFile(join(root, 'clusters', 'simulated-1000.yaml'), 'utf8')) as { readonly spec: ClusterSpec };
-      const settings = { ...spec.settings, kubelet: { ...spec.settings?.['kubelet'], port: 0 } };
+      // half of the renewals of a thousand leases, which are half of the processor time of the cluster
+      const kubelet = { ...spec.settings?.['kubelet'], port: 0, nodeLeaseDurationSeconds: 80 };
+      const settings = { ...spec.settings, kubelet };
       cluster = await machine.cluster({ spec: { ...spec, settings }, nodeName: 'sim' });
       await cluster.api.until('1000 nodes', '/api/v1/nodes', (nodes) => nodes.length === 1000);
       await cluster.kubectl.apply([service, deployment('big', running), deployment('waiting', waiting, { schedulerName: 'another' })]);
@@ -85,11 +87,14 @@ describe.skipIf(missing !== undefined)(
 
     it('shows a new pod and the end of it, and filters all rows', async () => {
       await view.page.keyboard.press('Home');
+      const watches: string[] = [];
+      view.page.on('request', (request) => request.url().includes('/pods?watch') && watches.push(request.url()));
       await createPod('aab-live');
       await expect.poll(() => rows().nth(2).innerText()).toMatch(/aab-live[^]*Running/);
       await view.page.getByText(`${(pods + 1).toLocaleString('en')} objects`).waitFor();
       await cluster.api.call('DELETE', '/api/v1/namespaces/default/pods/aab-live?gracePeriodSeconds=0');
       await view.page.getByText(`${pods.toLocaleString('en')} objects`).waitFor();
+      expect(watches).toEqual([]); // all by the watch that is open
       await view.page.getByLabel('Filter rows').fill('zzz-last');
       await view.page.getByText(`1 of ${pods.toLocaleString('en')}`).waitFor();
       await expect.poll(() => rows().nth(1).innerText()).toMatch(/zzz-last/);

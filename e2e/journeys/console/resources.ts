@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { accessibilityFaults, documentPage, openPage } from '../../harness/browser.ts';
 import { TcpRelay } from '../../harness/tcp-relay.ts';
@@ -5,6 +6,10 @@ import type { ConsoleStage } from './stage.ts';
 
 /** The longest name that Kubernetes accepts. */
 export const longestName = `gadget-${'x'.repeat(246)}`;
+
+/** Updates of an object of 900 KB after which the server has compacted what was before them: it keeps 64 MiB of history. */
+const updatesUntilExpired = 80;
+const configMap = (large: string) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'large' }, data: { large } });
 
 const gadgets = {
   apiVersion: 'apiextensions.k8s.io/v1',
@@ -113,6 +118,32 @@ export function resources(stage: () => ConsoleStage): void {
     await stage().page.keyboard.press('Escape');
   });
 
+  it('filters on the server by labels, fields and namespace, which the address keeps, and reports an invalid selector', async () => {
+    const { page, cluster } = stage();
+    await cluster.kubectl.run(['create', 'namespace', 'elsewhere']);
+    await cluster.kubectl.run(['label', 'configmap', 'edited', 'team=blue']);
+    await stage().goTo('#/r/core/v1/configmaps');
+    const filterBy = async (label: string, selector: string) => {
+      await page.getByLabel(label).fill(selector);
+      await page.keyboard.press('Enter');
+    };
+    await filterBy('Label selector', 'team=blue');
+    await page.getByText('1 object', { exact: true }).waitFor();
+    await page.getByRole('grid').getByText('edited').waitFor();
+    await filterBy('Label selector', 'a in');
+    await page.getByText(/Not available: ./).waitFor();
+    await filterBy('Label selector', '');
+    await filterBy('Field selector', 'metadata.name=kube-root-ca.crt');
+    await expect.poll(() => page.getByRole('grid').getByText('kube-root-ca.crt').count()).toBeGreaterThan(4);
+    await page.getByLabel('Namespace').selectOption('elsewhere');
+    await page.getByText('1 object', { exact: true }).waitFor();
+    await page.reload();
+    await page.getByText('1 object', { exact: true }).waitFor();
+    expect(await page.getByLabel('Namespace').inputValue()).toBe('elsewhere');
+    expect(await page.getByLabel('Field selector').inputValue()).toBe('metadata.name=kube-root-ca.crt');
+    await page.getByLabel('Namespace').selectOption('');
+  });
+
   it('finds objects of all kinds by a part of their name', async () => {
     await stage().goTo('#/resources');
     const search = stage().page.locator('.object-search');
@@ -132,6 +163,11 @@ export function resources(stage: () => ConsoleStage): void {
     await grid.getByText('edited').waitFor();
     await stage().cluster.kubectl.run(['create', 'configmap', 'live']);
     await grid.getByText('live').waitFor();
+    const watches: string[] = [];
+    other.page.on('request', (request) => request.url().includes('/configmaps?watch') && watches.push(request.url()));
+    for (const name of ['second', 'third']) await stage().cluster.kubectl.run(['create', 'configmap', name]);
+    await grid.getByText('third').waitFor();
+    expect(watches).toEqual([]); // all by the watch that is open
     line.cut();
     await other.page.getByText(/reconnecting/).waitFor();
     expect(await grid.getByText('live').count()).toBe(1);
@@ -141,7 +177,39 @@ export function resources(stage: () => ConsoleStage): void {
     await grid.getByText('meanwhile').waitFor();
     await grid.getByText('live').waitFor({ state: 'detached' });
     await other.page.getByText('Live', { exact: true }).waitFor();
+    await outlivesExpired(stage(), other.page, line);
+    expect(other.faults).toEqual([]);
     await other.context.close();
     await line.close();
   });
+}
+
+/** Cuts the connection until the server answers the watch with 410 Gone, and expects that the page lists again without losing what it shows. */
+async function outlivesExpired({ cluster }: ConsoleStage, page: Page, line: TcpRelay): Promise<void> {
+  const grid = page.getByRole('grid');
+  await page.getByLabel('Filter rows').fill('me');
+  await page.getByLabel('All columns').check();
+  await grid.getByRole('row', { name: /meanwhile/ }).click();
+  const selected = grid.getByRole('row', { name: /meanwhile/, selected: true });
+  await selected.waitFor();
+  await page.evaluate(`(() => {
+    const grid = document.querySelector('[role=grid]');
+    window.lostRow = false;
+    new MutationObserver(() => (window.lostRow ||= !grid.textContent.includes('meanwhile'))).observe(grid, { childList: true, subtree: true });
+  })()`);
+  line.cut();
+  await cluster.api.json('POST', '/api/v1/namespaces/default/configmaps', { body: configMap('') });
+  const large = 'x'.repeat(900_000);
+  for (let update = 0; update < updatesUntilExpired; update += 1)
+    await cluster.api.json('PUT', '/api/v1/namespaces/default/configmaps/large', { body: configMap(`${update} ${large}`) });
+  await cluster.kubectl.run(['create', 'configmap', 'after-compaction-me']);
+  line.restore();
+  await page.getByText('Listed again').waitFor();
+  await grid.getByText('after-compaction-me').waitFor();
+  await page.getByText('Live', { exact: true }).waitFor();
+  await selected.waitFor();
+  expect(await page.getByLabel('Filter rows').inputValue()).toBe('me');
+  expect(await page.getByLabel('All columns').isChecked()).toBe(true);
+  expect(await page.evaluate('window.lostRow')).toBe(false);
+  await cluster.kubectl.run(['delete', 'configmap', 'large']);
 }

@@ -79,6 +79,16 @@ export function signIn(stage: () => ConsoleStage): void {
     await other.page.getByText('system:serviceaccount:default:reader').first().waitFor();
     await other.page.goto(`${stage().origin}/console/#/r/core/v1/secrets`);
     await other.page.getByText(/Not available.*cannot list resource "secrets"/).waitFor();
+    // a view of several resources reports the missing permission as well, and claims nothing about what may not be read
+    for (const [hash, resource] of [
+      ['#/topology/services', 'services'],
+      ['#/why/traffic', 'pods'],
+      ['#/r/core/v1/secrets', 'secrets'],
+    ]) {
+      await other.page.goto(`${stage().origin}/console/${hash}`);
+      await other.page.getByText(new RegExp(`Not available: .*cannot list resource "${resource}"`)).waitFor();
+      await expect.poll(() => other.page.locator('main .empty').innerText()).toBe('Not available');
+    }
     await other.page.getByRole('link', { name: 'Why?' }).click();
     const answer = other.page.locator('main');
     await answer.getByText('system:serviceaccount:default:reader may not list secrets in all namespaces').waitFor();

@@ -68,6 +68,10 @@ export function deploy(stage: () => ConsoleStage): void {
     await stage().page.getByLabel('Previous instance').uncheck();
     await stage().page.getByText('3 lines', { exact: true }).waitFor();
     await documentPage(stage().page, 'console-logs');
+    await stage().page.getByLabel('Since').selectOption('1 hour');
+    await stage().page.getByText('3 lines', { exact: true }).waitFor();
+    await stage().page.getByLabel('Follow').uncheck();
+    await stage().page.getByText('3 lines', { exact: true }).waitFor();
   });
 }
 
@@ -112,6 +116,11 @@ export function changeWorkload(stage: () => ConsoleStage): void {
     await stage().page.getByText('Revision 3 (current)').waitFor();
     await stage().tab('Summary');
     await stage().page.getByText('The rollout is complete').waitFor();
+    await stage().cluster.kubectl.run(['create', 'ingress', 'hello-from-outside', '--rule=hello.example.com/*=hello:80']);
+    const related = stage().page.getByRole('region', { name: 'Related objects' });
+    await related.getByText('hello-from-outside').waitFor();
+    await related.getByText('EndpointSlice').waitFor();
+    await stage().cluster.kubectl.run(['delete', 'ingress', 'hello-from-outside']);
     const grace = ['get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.terminationGracePeriodSeconds}'];
     expect(await stage().cluster.kubectl.run(grace)).toBe('30');
   });

@@ -21,6 +21,7 @@ export interface KubeObject {
 }
 export interface ObjectMeta {
   readonly name: string;
+  readonly generateName?: string;
   readonly namespace?: string;
   readonly uid: string;
   readonly resourceVersion: string;

@@ -18,6 +18,8 @@ export interface Row {
   readonly name: string;
   readonly namespace: string;
   readonly createdAt: number;
+  /** When the page received the row: the server computed the ages in its cells then. */
+  readonly receivedAt: number;
   readonly isDeleted: boolean;
   readonly cells: readonly (string | number | boolean | null)[];
 }
@@ -37,8 +39,9 @@ interface ServerRow {
 }
 export interface ServerTable {
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string; readonly remainingItemCount?: number };
-  readonly columnDefinitions?: readonly Column[];
-  readonly rows?: readonly ServerRow[];
+  /** Null in the tables of a watch, from the second on. */
+  readonly columnDefinitions?: readonly Column[] | null;
+  readonly rows?: readonly ServerRow[] | null;
 }
 
 /** The server's tables; JSON for servers that have no table of a resource. */
@@ -47,14 +50,20 @@ export const tableAccept = 'application/json;as=Table;g=meta.k8s.io;v=v1,applica
 const firstPageSize = 100;
 const pageSize = 500;
 
-const rowOf = ({ cells, object: { metadata } }: ServerRow): Row => ({
+const rowOf = ({ cells, object: { metadata } }: ServerRow, receivedAt: number): Row => ({
   uid: metadata.uid ?? `${metadata.namespace ?? ''}/${metadata.name}`,
   name: metadata.name,
   namespace: metadata.namespace ?? '',
   createdAt: Date.parse(metadata.creationTimestamp ?? ''),
+  receivedAt,
   isDeleted: metadata.deletionTimestamp !== undefined,
   cells,
 });
+
+function rowsOf(rows: readonly ServerRow[]): readonly Row[] {
+  const now = Date.now();
+  return rows.map((row) => rowOf(row, now));
+}
 
 /** Returns the query of the first page of a table. */
 export const firstPageQuery = (selectors: NonNullable<RequestOptions['query']> = {}): NonNullable<RequestOptions['query']> => ({
@@ -105,6 +114,8 @@ export class TableStore {
   remaining = 0;
   /** How often everything was listed again because the watch could not be resumed. */
   relists = 0;
+  /** True when the first list is complete. */
+  hasSynced = false;
 
   constructor(options: TableStoreOptions) {
     this.#options = options;
@@ -148,18 +159,22 @@ export class TableStore {
 
   /** Applies a watch event and returns the resource version of its object. */
   apply({ type, object }: WatchEvent<ServerTable>): string | undefined {
-    const { rows = [], columnDefinitions, metadata } = object;
-    if (columnDefinitions !== undefined && columnDefinitions.length > 0) this.columns = columnDefinitions;
-    let version = metadata?.resourceVersion;
-    for (const row of rows) {
+    this.#keepColumns(object);
+    let version = object.metadata?.resourceVersion;
+    const now = Date.now();
+    for (const row of object.rows ?? []) {
       version = row.object.metadata.resourceVersion ?? version;
       if (type === 'BOOKMARK') continue;
-      const own = rowOf(row);
+      const own = rowOf(row, now);
       if (type === 'DELETED') this.#rows.delete(own.uid);
       else this.#rows.set(own);
     }
     this.#changed();
     return version === '' ? undefined : version;
+  }
+
+  #keepColumns({ columnDefinitions }: Pick<ServerTable, 'columnDefinitions'>): void {
+    if (columnDefinitions && columnDefinitions.length > 0) this.columns = columnDefinitions;
   }
 
   #selectors(): NonNullable<RequestOptions['query']> {
@@ -179,7 +194,7 @@ export class TableStore {
       const next = table.metadata?.continue ?? '';
       // the server prepares the next page while this one is processed
       if (next !== '') pending = this.#page(this.#pageQuery(next), signal);
-      if (table.columnDefinitions !== undefined && table.columnDefinitions.length > 0) this.columns = table.columnDefinitions;
+      this.#keepColumns(table);
       this.#options.onRows?.(rows);
       for (const row of rows)
         if (isFirst) this.#rows.set(row);
@@ -191,6 +206,7 @@ export class TableStore {
       await whenIdle();
     }
     if (!isFirst) this.#rows.replace(listed);
+    this.hasSynced = true;
     this.#changed();
     return version;
   }
@@ -204,7 +220,7 @@ export class TableStore {
     return reportedLater(
       this.#options.client
         .json<ServerTable>(this.#options.path, { accept: tableAccept, query, signal })
-        .then((table) => ({ table, rows: (table.rows ?? []).map(rowOf) })),
+        .then((table) => ({ table, rows: rowsOf(table.rows ?? []) })),
     );
   }
 
@@ -213,7 +229,8 @@ export class TableStore {
     const read = async (): Promise<TablePage> => {
       const response = await client.send(path, { accept: tableAccept, query, signal });
       const rows: Row[] = [];
-      const onItem = (row: ServerRow) => void rows.push(rowOf(row));
+      const now = Date.now();
+      const onItem = (row: ServerRow) => void rows.push(rowOf(row, now));
       return {
         table: await readItems<ServerRow, ServerTable>(response, {
           field: 'rows',

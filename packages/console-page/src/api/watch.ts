@@ -136,12 +136,19 @@ export async function reflect<T>({
         signal,
         onEvent: (event) => {
           backoff = minBackoffMs;
-          version = onEvent(event) ?? version;
+          try {
+            version = onEvent(event) ?? version;
+          } catch (error) {
+            // a fault of the page, which would look as a lost connection; absent outside of browsers
+            (globalThis as { reportError?(error: unknown): void }).reportError?.(error);
+            throw error;
+          }
         },
       });
     } catch (error) {
       if (signal.aborted) break;
-      if (isApiError(error, 401, 403, 404, 405)) {
+      // a selector that the server rejects fails again; a watch with status 400 is listed again
+      if (isApiError(error, 401, 403, 404, 405) || (version === undefined && isApiError(error, 400))) {
         onState('stopped', errorText(error));
         return;
       }

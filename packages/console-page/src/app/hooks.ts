@@ -35,7 +35,7 @@ export function useObjects<T extends KubeObject = KubeObject>(
   const key = `${path}?${JSON.stringify(query ?? {})}${client.impersonation?.user ?? ''}`;
   return useStore(key, () => {
     const store = new ObjectStore<T>({ client, path, ...(query && { query }), ...bounds, schedule: paintSchedule() });
-    return path === '' ? Object.assign(store, { start: () => () => undefined, hasSynced: true }) : store;
+    return path === '' ? Object.assign(store, { start: () => () => undefined, hasSynced: true, state: 'live' as const }) : store;
   });
 }
 

@@ -1,6 +1,7 @@
 import { Component, type ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLatest } from '../app/hooks.ts';
+import { selectedIndex, type RowSelection } from './row-selection.ts';
 import { visibleRows } from './virtual-rows.ts';
 
 export interface DataColumn<R> {
@@ -92,7 +93,8 @@ class DataRow<R> extends Component<DataRowProps<R>> {
 export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: DataTableProps<R>) {
   const box = useRef<HTMLDivElement>(null);
   const [viewport, setViewport] = useState({ scrollTop: 0, height: 600 });
-  const [selected, setSelected] = useState(-1);
+  const [selection, setSelection] = useState<RowSelection>();
+  const selected = selectedIndex(rows, keyOf, selection);
   const widths = useRef<ColumnWidths>({ columns: [], count: 0, widths: [] });
   const open = useLatest((row: R) => onOpen?.(row));
   widths.current = columnWidths(columns, rows, widths.current);
@@ -110,21 +112,28 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
     };
   }, []);
 
+  const choose = useLatest((index: number) => {
+    const row = rows[index];
+    if (row !== undefined) setSelection({ key: keyOf(row), index });
+  });
   const select = (index: number) => {
     const next = Math.max(0, Math.min(rows.length - 1, index));
-    setSelected(next);
+    choose(next);
     const element = box.current;
     if (element === null) return;
     const top = next * rowHeight;
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + 2 * rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = top + 2 * rowHeight - element.clientHeight;
   };
+  // where a row that is gone was, there is the one after it
+  const isGone = selected < 0 && selection !== undefined;
+  const from = isGone ? selection.index : selected;
   const page = Math.max(1, Math.floor(viewport.height / rowHeight) - 2);
   const moves: Readonly<Record<string, number>> = {
-    ArrowDown: selected + 1,
-    ArrowUp: selected - 1,
-    PageDown: selected + page,
-    PageUp: selected - page,
+    ArrowDown: isGone ? from : from + 1,
+    ArrowUp: from - 1,
+    PageDown: from + page,
+    PageUp: from - page,
     Home: 0,
     End: rows.length - 1,
   };
@@ -137,10 +146,10 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
     event.preventDefault();
   };
 
-  const { from, to, before, after } = visibleRows(viewport, rows.length, rowHeight);
+  const { from: first, to: end, before, after } = visibleRows(viewport, rows.length, rowHeight);
   const template = widths.current.widths.map((width) => `minmax(${width + 3}ch, ${width + 3}fr)`).join(' ');
   const line = { gridTemplateColumns: template, height: `${rowHeight}px` };
-  const isSelectedVisible = selected >= from && selected < to;
+  const isSelectedVisible = selected >= first && selected < end;
   return (
     <div
       ref={box}
@@ -164,8 +173,8 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
           </div>
         )}
         <div style={{ height: `${before}px` }} aria-hidden="true" />
-        {rows.slice(from, to).map((row, offset) => {
-          const index = from + offset;
+        {rows.slice(first, end).map((row, offset) => {
+          const index = first + offset;
           return (
             <DataRow
               key={keyOf(row)}
@@ -174,7 +183,7 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
               columns={columns}
               isSelected={index === selected}
               template={template}
-              onSelect={setSelected}
+              onSelect={choose}
               onOpen={open}
             />
           );

@@ -360,6 +360,7 @@ export const text = {
   topology: {
     title: 'Topology',
     nodesTab: 'Nodes',
+    noNodes: 'No nodes',
     dropHere: 'Drag a node here to see where its pods would go without it. Nothing is written. Each node has a button that does the same.',
     services: {
       title: 'Services',
@@ -428,6 +429,17 @@ export const text = {
     confirm: 'Delete',
     done: (name: string) => `${name} is being deleted`,
     affected: (count: number) => (count === 1 ? '1 owned object is known' : `${count} owned objects are known`),
+  },
+  container: {
+    title: 'Containers',
+    running: (age: string) => `Running for ${age}`,
+    notReady: 'not ready',
+    waiting: 'Waiting',
+    terminated: 'Terminated',
+    exitCode: (code: number) => `exit code ${code}`,
+    signal: (signal: number) => `signal ${signal}`,
+    restarts: (count: number) => (count === 1 ? '1 restart' : `${count} restarts`),
+    last: (end: string) => `The previous instance ended: ${end}`,
   },
   workload: {
     scale: 'Scale',
@@ -514,7 +526,7 @@ export const text = {
     valid: 'valid',
     empty: 'There is no document',
     document: (index: number) => `Document ${index}`,
-    noKind: 'apiVersion, kind and metadata.name are required',
+    noKind: 'apiVersion, kind and metadata.name or metadata.generateName are required',
     unknownKind: (kind: string) => `the server does not serve ${kind}`,
     example: 'Insert an example',
   },
@@ -565,5 +577,13 @@ export const text = {
     retry: 'Try again',
     reload: 'Reload the page',
   },
-  time: { seconds: 's', minutes: 'm', hours: 'h', days: 'd', ago: (duration: string) => `${duration} ago`, unknown: '<unknown>' },
+  time: {
+    seconds: 's',
+    minutes: 'm',
+    hours: 'h',
+    days: 'd',
+    years: 'y',
+    ago: (duration: string) => `${duration} ago`,
+    unknown: '<unknown>',
+  },
 } as const;

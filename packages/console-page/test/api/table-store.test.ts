@@ -98,6 +98,30 @@ describe('a table', () => {
     expect(queryOf(requests[2]!)['resourceVersion']).toBe('20');
   });
 
+  it('follows events after the first, in whose tables servers write no columns', async () => {
+    const later = (type: string, name: string, version: number) => ({
+      type,
+      object: { columnDefinitions: null, rows: [row(name, version)] },
+    });
+    const first = { type: 'ADDED', object: { columnDefinitions, rows: [row('b', 10)] } };
+    const none = { type: 'BOOKMARK', object: { columnDefinitions: null, rows: null } };
+    const { waits, names, store } = await start([
+      list([row('a', 1)], 9),
+      { lines: [first, later('MODIFIED', 'a', 11), none, later('ADDED', 'c', 12)] },
+    ]);
+    expect(names()).toEqual(['a', 'b', 'c']);
+    expect(store.columns).toEqual(columnDefinitions);
+    expect(waits).toEqual([]);
+  });
+
+  it('reports a fault of the page as an error, not only as a lost connection', async () => {
+    const reportError = vi.fn();
+    vi.stubGlobal('reportError', reportError);
+    await start([list([], 9), { lines: [{ type: 'ADDED', object: { rows: [{ cells: [] }] } }] }]);
+    vi.unstubAllGlobals();
+    expect(reportError).toHaveBeenCalledWith(expect.any(TypeError));
+  });
+
   it('drops an incomplete event at the end of a stream, and receives it again', async () => {
     const { names, requests } = await start([list([], 9), { lines: [event('ADDED', 'a', 10)], tail: '{"type":"ADDED","object":{"ro' }]);
     expect(names()).toEqual(['a']);
@@ -138,6 +162,14 @@ describe('a table', () => {
     stop = store.start();
     await vi.waitFor(() => expect(store.state).toBe('stopped'));
     expect(store.reason).toBe('ada cannot list');
+  });
+
+  it('stops when the server rejects the selector, which another attempt does not change', async () => {
+    const { client, requests } = fakeClient([{ json: { reason: 'BadRequest', message: 'unable to parse requirement' }, status: 400 }]);
+    const store = new TableStore({ client, path: '/api/v1/pods', labelSelector: '!!' });
+    stop = store.start();
+    await vi.waitFor(() => expect(store.state).toBe('stopped'));
+    expect([store.reason, requests.length]).toEqual(['unable to parse requirement', 1]);
   });
 
   it('notifies once for many events', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { duration } from '../../src/components/age.ts';
+import { duration, parseDuration } from '../../src/components/age.ts';
 import { diffLines, withContext } from '../../src/components/diff-lines.ts';
 import { formatBytes, quantity } from '../../src/components/quantity.ts';
 import { visibleRows } from '../../src/components/virtual-rows.ts';
@@ -91,10 +91,29 @@ describe('an age', () => {
     [120_000, '2m'],
     [200_000, '3m20s'],
     [3 * 3_600_000, '3h'],
+    [47 * 3_600_000, '47h'],
+    [51 * 3_600_000, '2d3h'],
     [3 * 86_400_000, '3d'],
+    [9.9 * 86_400_000, '9d'],
+    [730 * 86_400_000, '2y'],
+    [800 * 86_400_000, '2y70d'],
+    [3_000 * 86_400_000, '8y'],
     [Number.NaN, '<unknown>'],
   ])('of %d ms is %s', (ms, text) => {
     expect(duration(ms)).toBe(text);
+  });
+
+  it.each([
+    ['45s', 45],
+    ['3m20s', 200],
+    ['2d3h', 51 * 3_600],
+    ['2y70d', 800 * 86_400],
+    ['<unknown>', undefined],
+    ['3 minutes', undefined],
+    ['5x', undefined],
+    ['', undefined],
+  ])('that a server printed as %j is %d seconds', (printed, seconds) => {
+    expect(parseDuration(printed)).toBe(seconds === undefined ? undefined : seconds * 1000);
   });
 });
 

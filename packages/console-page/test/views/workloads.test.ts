@@ -144,6 +144,7 @@ describe('a filter', () => {
     name: line,
     namespace: 'default',
     createdAt: 0,
+    receivedAt: 0,
     isDeleted: false,
     cells: line.split(' '),
   }));

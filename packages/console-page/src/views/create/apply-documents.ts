@@ -32,17 +32,19 @@ export async function applyDocuments(documents: readonly Partial<KubeObject>[], 
 
 async function applyDocument(document: Partial<KubeObject>, index: number, options: ApplyOptions): Promise<ApplyResult> {
   const { apiVersion, kind, metadata } = document;
-  if (apiVersion === undefined || kind === undefined || metadata?.name === undefined)
+  const { name, generateName } = metadata ?? {};
+  if (apiVersion === undefined || kind === undefined || metadata === undefined || (name ?? generateName) === undefined)
     return { title: text.create.document(index + 1), outcome: 'failed', message: text.create.noKind };
-  const title = `${kind} ${metadata.name}`;
+  const title = `${kind} ${name ?? generateName}`;
   try {
     const resource = await findResource(apiVersion, kind, options);
     if (resource === undefined) return { title, outcome: 'failed', message: text.create.unknownKind(`${kind} of ${apiVersion}`) };
     const namespace = resource.namespaced ? (metadata.namespace ?? options.namespace) : '';
     const { managedFields: _managed, ...ownMetadata } = metadata;
     const object = { ...document, metadata: { ...ownMetadata, ...(namespace !== '' && { namespace }) } };
-    const outcome = await sendDocument(pathOf(resource, namespace, metadata.name), object, options);
-    return { title, outcome, message: '', resource, namespace, name: metadata.name };
+    if (name === undefined) return { resource, namespace, ...(await createDocument(pathOf(resource, namespace), object, options)) };
+    const outcome = await sendDocument(pathOf(resource, namespace, name), object, options);
+    return { title, outcome, message: '', resource, namespace, name };
   } catch (error) {
     return { title, outcome: 'failed', message: errorText(error) };
   }
@@ -50,6 +52,20 @@ async function applyDocument(document: Partial<KubeObject>, index: number, optio
 
 async function findResource(apiVersion: string, kind: string, { resources }: ApplyOptions): Promise<ApiResource | undefined> {
   return resourceOfKind(await resources(false), apiVersion, kind) ?? resourceOfKind(await resources(true), apiVersion, kind);
+}
+
+/** Creates an object whose name the server generates: there is none to merge it with. */
+async function createDocument(
+  path: string,
+  object: Partial<KubeObject>,
+  { client, dryRun }: ApplyOptions,
+): Promise<Pick<ApplyResult, 'title' | 'outcome' | 'message' | 'name'>> {
+  const { metadata } = await client.json<KubeObject>(path, {
+    method: 'POST',
+    body: JSON.stringify(object),
+    query: { fieldManager, fieldValidation: 'Strict', ...(dryRun && { dryRun: 'All' }) },
+  });
+  return { title: `${object.kind} ${metadata.name}`, outcome: 'created', message: '', name: metadata.name };
 }
 
 async function sendDocument(

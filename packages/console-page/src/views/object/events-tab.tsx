@@ -1,5 +1,6 @@
 import { useObjects } from '../../app/hooks.ts';
 import { EventList, newestEvents, type Event } from '../../components/event-list.tsx';
+import { absenceText } from '../../components/store-state.ts';
 import { text } from '../../text/en.ts';
 import type { TabProps } from './object-page.tsx';
 import { useOwnedObjects, type OwnedNode } from './owned-objects.ts';
@@ -24,7 +25,7 @@ export function EventsTab({ object }: Pick<TabProps, 'object'>) {
   return (
     <>
       {all.items.length >= maxEvents && <p class="quiet-text">{text.events.cut(maxEvents)}</p>}
-      <EventList events={[...own.items, ...newestEvents(ofOwned, shownOfOwned)]} limit={Infinity} />
+      <EventList events={[...own.items, ...newestEvents(ofOwned, shownOfOwned)]} limit={Infinity} empty={absenceText([own], text.events.empty)} />
     </>
   );
 }

@@ -7,6 +7,7 @@ import { useApp } from '../../app/context.ts';
 import { useNewestResources, useObjects } from '../../app/hooks.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
+import { absenceText } from '../../components/store-state.ts';
 import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
 import type { ViewProps } from '../view-props.ts';
@@ -93,7 +94,7 @@ export function View({ params }: ViewProps) {
       />
       {object === undefined ? (
         <p class="empty" role="status">
-          {store.hasSynced || store.state === 'stopped' ? text.object.notFound : text.connection.connecting}
+          {absenceText([store], text.object.notFound)}
         </p>
       ) : (
         current && <current.Component key={`${current.id} ${object.metadata.uid}`} resource={resource} object={object} />

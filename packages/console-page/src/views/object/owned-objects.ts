@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks';
 import type { KubeObject } from '../../api/client.ts';
 import { useObjects } from '../../app/hooks.ts';
+import type { StoreState } from '../../components/store-state.ts';
 import { selectorText, type Pod, type Workload } from './workload-kinds.ts';
 
 /** The pods of a workload that are followed, so that the page of a workload with tens of thousands of pods stays fast. */
@@ -40,7 +41,8 @@ const withKind = (objects: readonly KubeObject[], apiVersion: string, kind: stri
 export interface OwnedObjects {
   readonly tree: readonly OwnedNode[];
   readonly pods: readonly Pod[];
-  readonly hasSynced: boolean;
+  /** The stores from which the tree is made. */
+  readonly stores: readonly [StoreState, ...StoreState[]];
   /** True if the workload has more pods than the page follows. */
   readonly isCut: boolean;
 }
@@ -73,7 +75,7 @@ export function useOwnedObjects(object: KubeObject): OwnedObjects {
   return {
     tree,
     pods: isPod ? [object as Pod] : podsOf(tree),
-    hasSynced: pods.hasSynced && replicaSets.hasSynced && jobs.hasSynced,
+    stores: [pods, replicaSets, jobs],
     isCut: pods.items.length >= maxOwnedPods,
   };
 }

@@ -3,13 +3,16 @@ import { useApp } from '../../app/context.ts';
 import { useClock } from '../../app/hooks.ts';
 import { objectLink } from '../../app/links.ts';
 import { ageOf } from '../../components/age.ts';
+import { Connection } from '../../components/connection.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
+import { absenceText, stateOfAll } from '../../components/store-state.ts';
 import { text } from '../../text/en.ts';
+import { Containers } from './containers.tsx';
 import { healthOf, rolloutOf, unschedulableReason } from './health.ts';
 import type { TabProps } from './object-page.tsx';
 import { maxOwnedPods, useOwnedObjects, type OwnedNode } from './owned-objects.ts';
 import { RelatedObjects } from './related-objects.tsx';
-import { isWorkload, type Container, type Pod, type Workload } from './workload-kinds.ts';
+import { isWorkload, type Pod, type Workload } from './workload-kinds.ts';
 
 /** The objects of one owner that are listed. */
 const maxShown = 100;
@@ -59,7 +62,7 @@ export function SummaryTab({ resource, object }: TabProps) {
             </div>
           )}
         </dl>
-        <Containers object={object} />
+        <Containers resource={resource} object={object} />
         <Conditions object={object} />
       </div>
       {isWorkload(resource) && (
@@ -91,25 +94,6 @@ function Pairs({ title, pairs }: { readonly title: string; readonly pairs: Reado
         </ul>
       </dd>
     </div>
-  );
-}
-
-function Containers({ object }: Pick<TabProps, 'object'>) {
-  const spec = object.kind === 'Pod' ? (object as Pod).spec : (object as Workload).spec?.template?.spec;
-  const containers: readonly Container[] = [...(spec?.initContainers ?? []), ...(spec?.containers ?? []), ...(spec?.ephemeralContainers ?? [])];
-  if (containers.length === 0) return null;
-  return (
-    <>
-      <h2>{text.workload.images}</h2>
-      <ul class="plain">
-        {containers.map(({ name, image, ports = [] }) => (
-          <li key={name}>
-            <strong>{name}</strong> <code>{image}</code>
-            {ports.length > 0 && <span class="quiet-text"> {ports.map(({ containerPort }) => `:${containerPort}`).join(' ')}</span>}
-          </li>
-        ))}
-      </ul>
-    </>
   );
 }
 
@@ -154,13 +138,15 @@ function RolloutProgress({ object }: Pick<TabProps, 'object'>) {
 }
 
 function Tree({ object }: Pick<TabProps, 'object'>) {
-  const { tree, hasSynced, isCut } = useOwnedObjects(object);
+  const { tree, stores, isCut } = useOwnedObjects(object);
   if (object.kind === 'Pod') return null;
+  const { state, reason } = stateOfAll(stores);
   return (
     <section aria-labelledby="tree">
       <h2 id="tree">{text.object.tree}</h2>
       {isCut && <p class="quiet-text">{text.object.cut(maxOwnedPods)}</p>}
-      {tree.length === 0 ? <p class="quiet-text">{hasSynced ? text.object.noTree : text.connection.connecting}</p> : <Nodes nodes={tree} />}
+      {state === 'stopped' && <Connection state={state} reason={reason} />}
+      {tree.length === 0 ? state !== 'stopped' && <p class="quiet-text">{absenceText(stores, text.object.noTree)}</p> : <Nodes nodes={tree} />}
     </section>
   );
 }

@@ -41,10 +41,18 @@ export interface ContainerStatus {
   readonly containerID?: string;
   readonly ready?: boolean;
   readonly restartCount?: number;
-  readonly state?: {
-    readonly waiting?: { readonly reason?: string; readonly message?: string };
-    readonly running?: { readonly startedAt?: string };
-    readonly terminated?: { readonly reason?: string; readonly exitCode?: number };
+  readonly state?: ContainerState;
+  readonly lastState?: ContainerState;
+}
+export interface ContainerState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt?: string };
+  readonly terminated?: {
+    readonly reason?: string;
+    readonly message?: string;
+    readonly exitCode?: number;
+    readonly signal?: number;
+    readonly finishedAt?: string;
   };
 }
 export interface Condition {

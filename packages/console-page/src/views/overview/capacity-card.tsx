@@ -28,8 +28,8 @@ function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
   return use.cpu.length === 0 ? undefined : use;
 }
 
-/** What the nodes can run, what pods request, and what they use. */
-export function CapacityCard({ nodes }: { readonly nodes: readonly Node[] }) {
+/** What the nodes can run, what pods request, and what they use. `absence` is shown instead if the nodes are not known. */
+export function CapacityCard({ nodes, absence }: { readonly nodes: readonly Node[]; readonly absence: string }) {
   const { client, resources } = useApp();
   const isServed = servesNodeUse(resources);
   const use = useNodeUse(client, isServed);
@@ -38,14 +38,18 @@ export function CapacityCard({ nodes }: { readonly nodes: readonly Node[] }) {
   return (
     <section class="card" aria-labelledby="capacity">
       <h2 id="capacity">{text.overview.capacity}</h2>
-      <div class="usage">
-        <Usage name={text.overview.cpu} total={capacity('cpu')} requested={requests?.cpu} samples={use?.cpu} format={formatCores} />
-        <Usage name={text.overview.memory} total={capacity('memory')} requested={requests?.memory} samples={use?.memory} format={formatBytes} />
-        <span>{text.overview.pods}</span>
-        <span>
-          {requests?.count ?? ''} / {capacity('pods')}
-        </span>
-      </div>
+      {absence === '' ? (
+          <div class="usage">
+            <Usage name={text.overview.cpu} total={capacity('cpu')} requested={requests?.cpu} samples={use?.cpu} format={formatCores} />
+            <Usage name={text.overview.memory} total={capacity('memory')} requested={requests?.memory} samples={use?.memory} format={formatBytes} />
+            <span>{text.overview.pods}</span>
+            <span>
+              {requests?.count ?? ''} / {capacity('pods')}
+            </span>
+          </div>
+      ) : (
+        <p>{absence}</p>
+      )}
       {!isServed && <p class="quiet-text">{text.overview.noMetrics}</p>}
       {error !== undefined && isApiError(error) && <p class="quiet-text">{error.message}</p>}
     </section>

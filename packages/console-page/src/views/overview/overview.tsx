@@ -4,6 +4,7 @@ import { useLoaded, useObjects } from '../../app/hooks.ts';
 import { tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
 import { EventList, type Event } from '../../components/event-list.tsx';
+import { absenceText } from '../../components/store-state.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { CapacityCard } from './capacity-card.tsx';
@@ -23,6 +24,7 @@ export function View() {
   const nodes = useObjects<Node>('/api/v1/nodes');
   const warnings = useObjects<Event>('/api/v1/events', { fieldSelector: 'type=Warning' }, { maxObjects: maxEvents });
   const events = useObjects<Event>('/api/v1/events', {}, { maxObjects: maxEvents });
+  const absence = absenceText([nodes], '');
   return (
     <section>
       <header class="view-head">
@@ -30,12 +32,12 @@ export function View() {
         <Connection state={nodes.state} reason={nodes.reason} />
       </header>
       <div class="cards">
-        <NodesCard nodes={nodes.items} />
+        <NodesCard nodes={nodes.items} absence={absence} />
         <WorkloadsCard />
-        <CapacityCard nodes={nodes.items} />
+        <CapacityCard nodes={nodes.items} absence={absence} />
         <ControlPlaneCard connection={nodes.state} />
-        <EventsCard id="warnings" title={text.overview.warnings} events={warnings.items} limit={20} empty={text.overview.noWarnings} />
-        <EventsCard id="changes" title={text.overview.changes} events={events.items} limit={30} empty={text.overview.noEvents} />
+        <EventsCard id="warnings" title={text.overview.warnings} events={warnings.items} limit={20} empty={absenceText([warnings], text.overview.noWarnings)} />
+        <EventsCard id="changes" title={text.overview.changes} events={events.items} limit={30} empty={absenceText([events], text.overview.noEvents)} />
       </div>
     </section>
   );
@@ -43,18 +45,18 @@ export function View() {
 
 const nodesResource = { group: '', version: 'v1', resource: 'nodes' };
 
-function NodesCard({ nodes }: { readonly nodes: readonly Node[] }) {
+function NodesCard({ nodes, absence }: { readonly nodes: readonly Node[]; readonly absence: string }) {
   const { ready, notReady, cordoned } = nodeCounts(nodes);
   return (
     <section class="card" aria-labelledby="nodes">
       <h2 id="nodes">
         <a href={tableLink(nodesResource)}>
-          {text.overview.nodes} ({nodes.length})
+          {text.overview.nodes} {absence === '' && `(${nodes.length})`}
         </a>
       </h2>
       <ul class="plain">
         <li>
-          <StatusDot health="ok" label={`${text.overview.ready}: ${ready}`} />
+          {absence === '' ? <StatusDot health="ok" label={`${text.overview.ready}: ${ready}`} /> : absence}
         </li>
         {notReady.length > 0 && (
           <li>

@@ -5,6 +5,7 @@ import { useObjects } from '../../app/hooks.ts';
 import { objectLink, tableLink } from '../../app/links.ts';
 import { link } from '../../app/router.ts';
 import type { HealthState } from '../../components/health-state.ts';
+import { absenceText, type StoreState } from '../../components/store-state.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { healthOf } from '../object/health.ts';
@@ -36,7 +37,7 @@ export function WorkloadsCard() {
       )}
       <ul class="plain">
         {kinds.map((each, index) => (
-          <KindHealth key={each.kind} workloadKind={each} items={stores[index]?.items ?? []} />
+          stores[index] && <KindHealth key={each.kind} workloadKind={each} store={stores[index]} />
         ))}
       </ul>
     </section>
@@ -53,9 +54,11 @@ const labels: Readonly<Record<HealthState, string>> = {
 
 interface KindHealthProps {
   readonly workloadKind: WorkloadKind;
-  readonly items: readonly KubeObject[];
+  readonly store: StoreState & { readonly items: readonly KubeObject[] };
 }
-function KindHealth({ workloadKind: { apiVersion, kind, resource }, items }: KindHealthProps) {
+function KindHealth({ workloadKind: { apiVersion, kind, resource }, store }: KindHealthProps) {
+  const { items } = store;
+  const absence = absenceText([store], '');
   const { resources } = useApp();
   const judged = items.map((object) => ({ object, health: healthOf({ ...object, kind })?.health ?? 'unknown' }));
   const count = (health: HealthState) => judged.filter((each) => each.health === health).length;
@@ -64,10 +67,9 @@ function KindHealth({ workloadKind: { apiVersion, kind, resource }, items }: Kin
   return (
     <li>
       <a href={tableLink(resource)}>
-        {kind} ({items.length}
-        {items.length >= maxWorkloads ? '+' : ''})
+        {kind} {absence === '' && `(${items.length}${items.length >= maxWorkloads ? '+' : ''})`}
       </a>{' '}
-      {(['ok', 'pending', 'error'] as const).map((health) => count(health) > 0 && [<StatusDot key={health} health={health} label={`${labels[health]}: ${count(health)}`} />, ' '])}
+      {absence} {(['ok', 'pending', 'error'] as const).map((health) => count(health) > 0 && [<StatusDot key={health} health={health} label={`${labels[health]}: ${count(health)}`} />, ' '])}
       <ul class="tree">
         {bad.map(({ object, health }) => (
           <li key={object.metadata.uid}>

@@ -6,13 +6,14 @@ import { useClock, useNewestResources, useStore } from '../../app/hooks.ts';
 import { useKeys } from '../../app/keyboard.ts';
 import { paintSchedule } from '../../app/paint-schedule.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
-import { duration } from '../../components/age.ts';
 import { Connection } from '../../components/connection.tsx';
 import { DataTable, type DataColumn } from '../../components/data-table.tsx';
 import { NamespaceSelect } from '../../components/namespace-select.tsx';
 import { SelectorInput } from '../../components/selector-input.tsx';
+import { absenceText } from '../../components/store-state.ts';
 import { text } from '../../text/en.ts';
 import type { ViewProps } from '../view-props.ts';
+import { cellTextOf } from './cell-age.ts';
 import { CellText } from './cell-text.tsx';
 import { indexRows, RowFilter } from './row-filter.ts';
 
@@ -77,7 +78,7 @@ export function View({ params, query }: ViewProps) {
         label={known?.kind ?? plural}
         columns={columns}
         rows={rows}
-        empty={store.state === 'connecting' ? text.connection.connecting : filter === '' ? text.table.empty : text.table.noMatch}
+        empty={absenceText([store], filter === '' ? text.table.empty : text.table.noMatch)}
         keyOf={({ uid }) => uid}
         onOpen={(row) => {
           location.hash = objectLink(resource, row);
@@ -94,12 +95,13 @@ interface ColumnContext {
   readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
 }
 
-/** Returns the columns of a table. The page computes ages itself, because the server computed them when it sent the row. */
+/** Returns the columns of a table. */
 function columnsOf(columns: readonly Column[], { isWide, showsNamespace, now, resource }: ColumnContext): readonly DataColumn<Row>[] {
   const shown = columns.map((column, index) => ({ ...column, index })).filter(({ priority }) => isWide || priority === 0);
-  const result = shown.map(({ name, description, index }): DataColumn<Row> => {
-    const textOf = (row: Row) =>
-      name === 'Age' && !Number.isNaN(row.createdAt) ? duration(now - row.createdAt) : String(row.cells[index] ?? '');
+  const result = shown.map(({ index, ...column }): DataColumn<Row> => {
+    const { name, description } = column;
+    const show = cellTextOf(column, resource.resource);
+    const textOf = (row: Row) => show(row, row.cells[index] ?? '', now);
     return {
       name,
       ...(description !== undefined && { title: description }),

@@ -16,6 +16,8 @@ export const draggedNode = 'application/x-oarlock-node';
 
 interface NodeCardProps {
   readonly placement: NodePlacement;
+  /** What is shown without pods: that the node has none, or that they are not known. */
+  readonly noPods: string;
   /** Absent without metrics of the node. */
   readonly use: NodeUse | undefined;
   /** The namespace whose pods are emphasized; '' for all. */
@@ -25,7 +27,7 @@ interface NodeCardProps {
 }
 
 /** A node with its pods, requests, use and capacity. */
-export function NodeCard({ placement, use, namespace, onLose }: NodeCardProps) {
+export function NodeCard({ placement, noPods, use, namespace, onLose }: NodeCardProps) {
   const { node, pods, requested, allocatable } = placement;
   const { name } = node.metadata;
   const { ready, cordoned } = nodeCounts([node]);
@@ -49,7 +51,7 @@ export function NodeCard({ placement, use, namespace, onLose }: NodeCardProps) {
         <span>{text.overview.memory}</span>
         <Share name={text.overview.memory} part={requested.memory} used={use?.memory} all={allocatable.memory} format={formatBytes} />
       </div>
-      <PodSigns pods={pods} namespace={namespace} />
+      {pods.length === 0 ? <p class="quiet-text">{noPods}</p> : <PodSigns pods={pods} namespace={namespace} />}
       {onLose !== undefined && (
         <button type="button" onClick={onLose}>
           {text.topology.whatIf}
@@ -95,7 +97,6 @@ interface PodSignsProps {
 
 /** Pods as links with their state. */
 export function PodSigns({ pods, namespace, tab }: PodSignsProps) {
-  if (pods.length === 0) return <p class="quiet-text">{text.topology.noPods}</p>;
   return (
     <ul class="plain pod-signs">
       {pods.slice(0, maxSigns).map((pod) => {

@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { useApp } from '../../app/context.ts';
 import { useLoaded, useObjects, useVisiblePeriods } from '../../app/hooks.ts';
 import { Connection } from '../../components/connection.tsx';
+import { absenceText, stateOfAll } from '../../components/store-state.ts';
 import { WhenNear } from '../../components/when-near.tsx';
 import { text } from '../../text/en.ts';
 import type { Pod } from '../object/workload-kinds.ts';
@@ -33,11 +34,12 @@ export function Nodes() {
   const placements = topology.zones.flatMap(({ nodes: members }) => members);
   // before the pods of a node are known, the answer would be that none needs another node
   const canAsk = features.isOarlock && pods.hasSynced;
+  const connection = stateOfAll([nodes, pods]);
   const isCut = nodes.items.length >= maxNodes || pods.items.length >= maxPods;
   return (
     <>
       <p>
-        <Connection state={pods.state} reason={pods.reason} />
+        <Connection state={connection.state} reason={connection.reason} />
       </p>
       {canAsk && <DropTarget onDrop={(name) => setLost(placements.find(({ node }) => node.metadata.name === name))} />}
       {isCut && <p class="quiet-text">{text.topology.cut(maxNodes, maxPods)}</p>}
@@ -47,6 +49,7 @@ export function Nodes() {
           <PodSigns pods={topology.pending} namespace={namespace} {...(features.isOarlock && { tab: 'scheduling' })} />
         </section>
       )}
+      {topology.zones.length === 0 && <p class="empty">{absenceText([nodes], text.topology.noNodes)}</p>}
       {topology.zones.map(({ name, nodes: members }) => (
         <section key={name} aria-label={name === '' ? text.topology.noZone : text.topology.zone(name)}>
           {name !== '' && <h2>{text.topology.zone(name)}</h2>}
@@ -57,7 +60,7 @@ export function Nodes() {
               render={() => (
                 <div class={members.length > cardsAtOnce ? 'cards filled' : 'cards'}>
                   {group.map((placement) => (
-                    <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={canAsk ? () => setLost(placement) : undefined} />
+                    <NodeCard key={placement.node.metadata.uid} placement={placement} noPods={absenceText([pods], text.topology.noPods)} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={canAsk ? () => setLost(placement) : undefined} />
                   ))}
                 </div>
               )}

@@ -7,8 +7,9 @@ import { Connection } from '../../components/connection.tsx';
 import { FlowDrawing } from '../../components/flow-drawing.tsx';
 import { NamespaceSelect } from '../../components/namespace-select.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
+import { absenceText, stateOfAll } from '../../components/store-state.ts';
 import { text } from '../../text/en.ts';
-import { flowDrawing, nameOf, serviceFlows, type EndpointSlice, type FlowEndpoint, type Ingress, type Service, type ServiceFlow } from './service-flow.ts';
+import { flowDrawing, nameOf, serviceFlows, type EndpointSlice, type Ingress, type Service, type ServiceFlow } from './service-flow.ts';
 
 const words = text.topology.services;
 const maxServices = 50;
@@ -30,6 +31,7 @@ export function Services() {
   const services = useObjects<Service>(`/api/v1${scope}/services`, {}, { maxObjects: maxServices });
   const slices = useObjects<EndpointSlice>(`/apis/discovery.k8s.io/v1${scope}/endpointslices`, {}, { maxObjects: maxSlices });
   const ingresses = useObjects<Ingress>(hasIngresses ? `/apis/networking.k8s.io/v1${scope}/ingresses` : '', {}, { maxObjects: maxServices });
+  const connection = stateOfAll([services, slices, ingresses]);
   const flows = useMemo(() => serviceFlows(services.items, slices.items, ingresses.items), [services.items, slices.items, ingresses.items]);
   const drawing = useMemo(() => flowDrawing(withinBound(flows)), [flows]);
   const isCut = services.items.length >= maxServices || withinBound(flows).length < flows.length;
@@ -40,17 +42,17 @@ export function Services() {
       </p>
       <div class="controls">
         <NamespaceSelect value={namespace} onChange={setNamespace} />
-        <Connection state={slices.state} reason={slices.reason} />
+        <Connection state={connection.state} reason={connection.reason} />
       </div>
       {isCut && <p class="quiet-text">{words.cut(maxServices, maxDrawnEndpoints)}</p>}
       {flows.length === 0 ? (
-        <p class="empty">{services.hasSynced ? words.empty : text.connection.connecting}</p>
+        <p class="empty">{absenceText([services], words.empty)}</p>
       ) : (
         <div class="scroll" tabIndex={0} role="region" aria-label={words.drawing}>
           <FlowDrawing label={words.drawing} {...drawing} />
         </div>
       )}
-      {flows.length > 0 && <FlowTable flows={flows} />}
+      {flows.length > 0 && <FlowTable flows={flows} unknown={absenceText([slices], '')} />}
     </>
   );
 }
@@ -61,7 +63,13 @@ function withinBound(flows: readonly ServiceFlow[]): readonly ServiceFlow[] {
   return flows.filter(({ endpoints }) => (drawn += endpoints.length) <= maxDrawnEndpoints);
 }
 
-function FlowTable({ flows }: { readonly flows: readonly ServiceFlow[] }) {
+interface FlowTableProps {
+  readonly flows: readonly ServiceFlow[];
+  /** Why the endpoints are not known; '' if they are. */
+  readonly unknown: string;
+}
+
+function FlowTable({ flows, unknown }: FlowTableProps) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={words.title}>
       <table class="plain-table">
@@ -75,7 +83,7 @@ function FlowTable({ flows }: { readonly flows: readonly ServiceFlow[] }) {
         </thead>
         <tbody>
           {flows.map((flow) => (
-            <FlowRow key={flow.service.metadata.uid} flow={flow} />
+            <FlowRow key={flow.service.metadata.uid} flow={flow} unknown={unknown} />
           ))}
         </tbody>
       </table>
@@ -83,7 +91,11 @@ function FlowTable({ flows }: { readonly flows: readonly ServiceFlow[] }) {
   );
 }
 
-function FlowRow({ flow: { service, ingresses, endpoints } }: { readonly flow: ServiceFlow }) {
+interface FlowRowProps extends Pick<FlowTableProps, 'unknown'> {
+  readonly flow: ServiceFlow;
+}
+
+function FlowRow({ flow: { service, ingresses, endpoints }, unknown }: FlowRowProps) {
   const { namespace } = service.metadata;
   const { type = '', ports = [] } = service.spec ?? {};
   return (
@@ -101,7 +113,7 @@ function FlowRow({ flow: { service, ingresses, endpoints } }: { readonly flow: S
       </th>
       <td>{ports.map(({ port, protocol = 'TCP' }) => `${port}/${protocol}`).join(', ')}</td>
       <td class="message">
-        <Endpoints service={service} endpoints={endpoints} />
+        <Endpoints service={service} endpoints={endpoints} unknown={unknown} />
       </td>
     </tr>
   );
@@ -113,10 +125,13 @@ const states = {
   terminating: { health: 'pending', label: words.terminating },
 } as const;
 
-function Endpoints({ service, endpoints }: { readonly service: Service; readonly endpoints: readonly FlowEndpoint[] }) {
+interface EndpointsProps extends Pick<ServiceFlow, 'service' | 'endpoints'>, Pick<FlowTableProps, 'unknown'> {}
+
+function Endpoints({ service, endpoints, unknown }: EndpointsProps) {
   const { namespace } = service.metadata;
   const { type, externalName = '', selector } = service.spec ?? {};
   if (type === 'ExternalName') return <>{words.external(externalName)}</>;
+  if (endpoints.length === 0 && unknown !== '') return <StatusDot health="unknown" label={unknown} />;
   if (endpoints.length === 0)
     return <StatusDot health="warning" label={selector === undefined ? words.noSelector : words.noEndpoints(Object.entries(selector).map((pair) => pair.join('=')).join(','))} />;
   return (

@@ -8,6 +8,7 @@ const row = (index: number, status = index % 3 === 0 ? 'Running' : 'Pending'): R
   name: `web-${index}`,
   namespace: index % 2 === 0 ? 'shop' : 'default',
   createdAt: 0,
+  receivedAt: 0,
   isDeleted: false,
   cells: [`web-${index}`, '1/1', status],
 });

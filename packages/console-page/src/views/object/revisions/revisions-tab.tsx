@@ -4,6 +4,7 @@ import { useApp } from '../../../app/context.ts';
 import { useClock, useObjects } from '../../../app/hooks.ts';
 import { ageOf } from '../../../components/age.ts';
 import { DiffView } from '../../../components/diff-view.tsx';
+import { absenceText } from '../../../components/store-state.ts';
 import { toYaml } from '../../../components/yaml-text.ts';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
@@ -19,8 +20,8 @@ export function RevisionsTab({ resource, object }: TabProps) {
   const namespace = encodeURIComponent(object.metadata.namespace ?? '');
   const collection = resource.kind === 'Deployment' ? 'replicasets' : 'controllerrevisions';
   const labelSelector = selectorText((object as Workload).spec?.selector ?? {});
-  const { items } = useObjects(`/apis/apps/v1/namespaces/${namespace}/${collection}`, { labelSelector });
-  const revisions = revisionsOf({ ...object, kind: resource.kind }, items);
+  const store = useObjects(`/apis/apps/v1/namespaces/${namespace}/${collection}`, { labelSelector });
+  const revisions = revisionsOf({ ...object, kind: resource.kind }, store.items);
   const [current, ...earlier] = revisions;
   const restore = async (revision: Revision) => {
     try {
@@ -32,7 +33,7 @@ export function RevisionsTab({ resource, object }: TabProps) {
       toast('error', errorText(error));
     }
   };
-  if (current === undefined) return <p class="empty">{text.workload.noRevisions}</p>;
+  if (current === undefined) return <p class="empty">{absenceText([store], text.workload.noRevisions)}</p>;
   const before = toYaml(current.template);
   return (
     <div class="tab-body">

@@ -1,10 +1,11 @@
 import { buildTrees } from '@oarlock/tracing/trace-tree';
 import { useMemo, useState } from 'preact/hooks';
-import { errorText, isApiError } from '../../../api/client.ts';
+import { isApiError } from '../../../api/client.ts';
 import { resourceOfKind } from '../../../api/resources.ts';
 import { useApp } from '../../../app/context.ts';
 import { useLoaded } from '../../../app/hooks.ts';
 import { link } from '../../../app/router.ts';
+import { ErrorMessage } from '../../../components/error-message.tsx';
 import { TraceLink, type Event } from '../../../components/event-list.tsx';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
@@ -24,8 +25,8 @@ export function TraceTab({ resource, object }: TabProps) {
   );
   const traces = useMemo(() => buildTrees(value?.spans ?? []).map(traceOf), [value]);
   const cause = object.kind === 'Event' ? <TraceOfCause event={object as Event} /> : null;
-  if (error !== undefined)
-    return <p class="empty">{isApiError(error, 404) ? text.trace.notServed : `${text.trace.notServed} ${errorText(error)}`}</p>;
+  if (isApiError(error, 404)) return <p class="empty">{text.trace.notServed}</p>;
+  if (error !== undefined) return <ErrorMessage error={error} onRetry={reload} />;
   if (traces.length === 0)
     return (
       <p class="empty" role="status">

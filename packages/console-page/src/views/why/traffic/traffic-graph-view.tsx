@@ -13,8 +13,6 @@ const maxGroups = 40;
 
 export interface TrafficGraphViewProps {
   readonly peers: readonly Peer[];
-  /** False until all pods are known. */
-  readonly hasSynced: boolean;
   readonly question: TrafficQuery;
   readonly port: TrafficPort;
   readonly rules: readonly PolicyRules[];
@@ -22,11 +20,11 @@ export interface TrafficGraphViewProps {
 }
 
 /** The workloads on both sides, with a line for each connection that the policies allow. The same facts follow as a table. */
-export function TrafficGraphView({ peers, hasSynced, question, port, rules, namespaces }: TrafficGraphViewProps) {
+export function TrafficGraphView({ peers, question, port, rules, namespaces }: TrafficGraphViewProps) {
   const [focus, setFocus] = useState('');
   const groups = useMemo(() => groupsOf(peers, maxGroups), [peers]);
   const edges = useMemo(() => trafficGraph({ groups, policies: rules, namespaces, port }), [groups, rules, namespaces, port.port, port.protocol]);
-  if (groups.length === 0) return <p class="empty">{hasSynced ? traffic.noPods : text.connection.connecting}</p>;
+  if (groups.length === 0) return <p class="empty">{traffic.noPods}</p>;
   const workloadOf = (name: string) => peers.find((peer) => peer.name === name)?.workload ?? name;
   const questioned = { from: workloadOf(question.from), to: workloadOf(question.to) };
   const shown = edges.filter(({ from, to }) => focus === '' || from === focus || to === focus);

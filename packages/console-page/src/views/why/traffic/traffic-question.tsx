@@ -8,6 +8,7 @@ import { useObjects } from '../../../app/hooks.ts';
 import { link } from '../../../app/router.ts';
 import { Connection } from '../../../components/connection.tsx';
 import { NamespaceSelect } from '../../../components/namespace-select.tsx';
+import { absenceText, stateOfAll } from '../../../components/store-state.ts';
 import { text } from '../../../text/en.ts';
 import { peersOf, type Peer, type PolicyPod } from './peers.ts';
 import { TrafficGraphView } from './traffic-graph-view.tsx';
@@ -47,10 +48,13 @@ export function TrafficQuestion({ query }: { readonly query: Readonly<Record<str
   const go = (next: TrafficQuery, ns = shown) => {
     location.hash = link(['why', 'traffic'], { ...next, ns });
   };
-  const stopped = [pods, policies, namespaces].find(({ state }) => state === 'stopped');
+  const stores = [pods, policies, namespaces] as const;
+  const connection = stateOfAll(stores);
+  // without a policy, the answer would be that it allows everything
+  const isKnown = stores.every(({ hasSynced }) => hasSynced);
   return (
     <>
-      <Connection state={(stopped ?? policies).state} reason={(stopped ?? policies).reason} />
+      <Connection state={connection.state} reason={connection.reason} />
       <p class="quiet-text">{text.traffic.help}</p>
       <TrafficForm key={JSON.stringify(question)} question={question} peers={peers} onAsk={go} />
       {'fault' in parsed ? (
@@ -59,20 +63,23 @@ export function TrafficQuestion({ query }: { readonly query: Readonly<Record<str
         </p>
       ) : (
         <>
-          {question.from !== '' && question.to !== '' && pods.hasSynced && policies.hasSynced && namespaces.hasSynced && (
+          {question.from !== '' && question.to !== '' && isKnown && (
             <TrafficVerdict question={question} port={parsed.port} peers={peers} rules={rules} namespaces={labels} />
           )}
           <div class="controls">
             <NamespaceSelect value={shown} onChange={(ns) => go(question, ns)} />
           </div>
-          <TrafficGraphView
-            peers={shown === '' ? peers : peers.filter(({ pod }) => pod.namespace === shown)}
-            hasSynced={pods.hasSynced}
-            question={question}
-            port={parsed.port}
-            rules={rules}
-            namespaces={labels}
-          />
+          {isKnown ? (
+            <TrafficGraphView
+              peers={shown === '' ? peers : peers.filter(({ pod }) => pod.namespace === shown)}
+              question={question}
+              port={parsed.port}
+              rules={rules}
+              namespaces={labels}
+            />
+          ) : (
+            <p class="empty">{absenceText(stores, '')}</p>
+          )}
         </>
       )}
     </>
