@@ -324,3 +324,12 @@ describe('connection', () => {
     expect(stream.destroyed).toBe(true);
   });
 });
+
+it('a stream that nothing listens to yet ends with its connection', async () => {
+  const { client, server } = await pair(() => {
+    throw new Error('not accepted');
+  });
+  const stream = client.open({ a: 'b' });
+  await Promise.all([client.closed, server.closed]);
+  expect(stream.ended).toBe('cut');
+});

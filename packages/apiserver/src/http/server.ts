@@ -254,7 +254,8 @@ export class HttpServer {
       socket.destroy();
     });
     const connection = this.#connectionOf.get(socket);
-    if (connection === undefined || connection.requestCount >= this.#options.maxStreamsPerConnection) {
+    // behind a request that is in progress (pipelining) the socket belongs to the response of that request
+    if (connection === undefined || connection.requestCount > 0) {
       socket.destroy();
       return;
     }

@@ -4,6 +4,7 @@ import { createServer as createHttp2, type Http2Server, type ServerHttp2Stream }
 import { createServer as createTcp, type AddressInfo } from 'node:net';
 import { systemClock } from '@oarlock/primitives/clock';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { pushingServer } from '@oarlock/testing/network/hostile-http2';
 import { afterEach, describe, expect, it } from 'vitest';
 import { probeGrpc } from '../../src/probes/grpc-probe.ts';
 import { httpTarget, probeHttp } from '../../src/probes/http-probe.ts';
@@ -163,6 +164,13 @@ describe('probe protocols', () => {
       void connected(ended).then(() => ended.session?.destroy());
     });
     const port = await listen(ending);
+    expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
+      /^error: health rpc probe failed: rpc error: code = Unavailable desc = error reading from server: /,
+    );
+  });
+
+  it('gRPC: a server that pushes a stream and resets it fails the probe', async () => {
+    const port = await listen(pushingServer());
     expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
       /^error: health rpc probe failed: rpc error: code = Unavailable desc = error reading from server: /,
     );
