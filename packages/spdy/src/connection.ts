@@ -90,6 +90,7 @@ export class SpdyConnection {
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
     keepReadingAfterWriteError(socket, () => {
       this.#goingAway = true;
+      if (this.#over) socket.destroy(); // nothing is left to read, and the socket waits for its last write
     });
     socket.once('end', () => {
       this.#end();
