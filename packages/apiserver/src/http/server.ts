@@ -254,15 +254,13 @@ export class HttpServer {
       socket.destroy();
     });
     const connection = this.#connectionOf.get(socket);
-    // behind a request that is in progress (pipelining) the socket belongs to the response of that request
-    if (connection === undefined || connection.requestCount > 0) {
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    if (connection === undefined || !takesSocket(response, socket)) {
       socket.destroy();
       return;
     }
     socket.setTimeout(0);
-    const response = new ServerResponse(request);
-    response.shouldKeepAlive = false;
-    response.assignSocket(socket);
     const exchange = new Http1Exchange(request, response, connection, this.#bodies);
     connection.beginRequest(exchange);
     response.once('finish', () => {
@@ -278,6 +276,17 @@ export class HttpServer {
     const fault = headFault(request);
     if (fault !== undefined) exchange.send(fault, '');
     else void this.#options.handle(exchange, { socket, head, begin });
+  }
+}
+
+/** Assigns a socket to a response. Returns false if the response to an earlier request, which may be Node's own, is still in progress on it (pipelining). */
+function takesSocket(response: ServerResponse, socket: Socket): boolean {
+  try {
+    response.assignSocket(socket);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_HTTP_SOCKET_ASSIGNED') throw error;
+    return false;
   }
 }
 

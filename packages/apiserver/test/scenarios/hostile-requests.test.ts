@@ -31,6 +31,14 @@ it.each([
   expect((await server.http1('GET', '/livez')).code).toBe(200);
 });
 
+it('a connection ends on which an upgrade follows a request that Node answers itself', async () => {
+  server = await startServer();
+  const socket = await rawTls(server, { protocol: 'http/1.1' });
+  socket.write(`GET /livez HTTP/1.1\r\nHost: a\r\nExpect: other\r\n\r\n${upgrade}`);
+  await readToEnd(socket);
+  expect((await server.http1('GET', '/livez')).code).toBe(200);
+});
+
 it('an upgrade is served on a connection whose earlier request has ended', async () => {
   server = await startServer();
   server.pipeline.object(configMap('a'));
