@@ -10,7 +10,7 @@ const machine = Machine.use();
 let cluster: Cluster;
 let nodeB: Caller;
 let uid = '';
-const team = '/api/v1/namespaces/team';
+const tenant = '/api/v1/namespaces/team';
 const pod = (name: string, spec: object = {}) => ({
   apiVersion: 'v1',
   kind: 'Pod',
@@ -63,8 +63,8 @@ beforeAll(async () => {
     ['mine', 'node-b'],
     ['other', 'node-a'],
   ] as const)
-    await api.json('POST', `${team}/pods`, { body: pod(name, { serviceAccountName: 'robot', nodeName: node, volumes }) });
-  await api.json('POST', `${team}/pods`, { body: pod('pending', { serviceAccountName: 'robot' }) });
+    await api.json('POST', `${tenant}/pods`, { body: pod(name, { serviceAccountName: 'robot', nodeName: node, volumes }) });
+  await api.json('POST', `${tenant}/pods`, { body: pod('pending', { serviceAccountName: 'robot' }) });
 });
 afterAll(() => nodeB.close());
 
@@ -77,16 +77,16 @@ describe('the credentials of a node', () => {
       target: { apiVersion: 'v1', kind: 'Node', name: 'node-b' },
     };
     await expectRejected([
-      ['POST', `${team}/pods/pending/binding`, { body: binding }],
-      ['POST', `${team}/bindings`, { body: binding }],
-      ['PATCH', `${team}/pods/pending`, merge({ spec: { nodeName: 'node-b' } })],
-      ['PATCH', `${team}/pods/pending/status`, merge({ status: { phase: 'Failed' } })],
-      ['PATCH', `${team}/pods/other/status`, merge({ status: { phase: 'Failed' } })],
-      ['DELETE', `${team}/pods/other`],
-      ['DELETE', `${team}/pods?fieldSelector=spec.nodeName%3Dnode-b`],
-      ['POST', `${team}/pods/other/eviction`, { body: { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'other' } } }],
-      ['PATCH', `${team}/pods/mine/ephemeralcontainers`, merge({ spec: { ephemeralContainers: [{ name: 'e', image: 'x' }] } })],
-      ['PATCH', `${team}/pods/mine/resize`, merge({ spec: { containers: [{ name: 'c', image: 'host' }] } })],
+      ['POST', `${tenant}/pods/pending/binding`, { body: binding }],
+      ['POST', `${tenant}/bindings`, { body: binding }],
+      ['PATCH', `${tenant}/pods/pending`, merge({ spec: { nodeName: 'node-b' } })],
+      ['PATCH', `${tenant}/pods/pending/status`, merge({ status: { phase: 'Failed' } })],
+      ['PATCH', `${tenant}/pods/other/status`, merge({ status: { phase: 'Failed' } })],
+      ['DELETE', `${tenant}/pods/other`],
+      ['DELETE', `${tenant}/pods?fieldSelector=spec.nodeName%3Dnode-b`],
+      ['POST', `${tenant}/pods/other/eviction`, { body: { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'other' } } }],
+      ['PATCH', `${tenant}/pods/mine/ephemeralcontainers`, merge({ spec: { ephemeralContainers: [{ name: 'e', image: 'x' }] } })],
+      ['PATCH', `${tenant}/pods/mine/resize`, merge({ spec: { containers: [{ name: 'c', image: 'host' }] } })],
       ...[
         'spec.nodeName!%3Dnode-a',
         'spec.nodeName%3Dnode-a',
@@ -94,8 +94,8 @@ describe('the credentials of a node', () => {
         'status.phase%3DPending',
         '',
       ].map((selector): Attack => ['GET', `/api/v1/pods?fieldSelector=${selector}`]),
-      ['GET', `${team}/pods/other/log`],
-      ['POST', `${team}/pods/other/exec?command=id`],
+      ['GET', `${tenant}/pods/other/log`],
+      ['POST', `${tenant}/pods/other/exec?command=id`],
       ['GET', '/api/v1/nodes/node-a/proxy/pods'],
     ]);
   });
@@ -124,44 +124,48 @@ describe('the credentials of a node', () => {
       ].map((source) => ({ volumes: [{ name: 'v', ...source }] })),
     ];
     await expectRejected([
-      ...specs.map((spec, index): Attack => ['POST', `${team}/pods`, { body: mirror(`m${index}`, spec) }]),
-      ['POST', `${team}/pods`, { body: { ...mirror('m'), spec: { ...mirror('m').spec, nodeName: 'node-a' } } }],
-      ['POST', `${team}/pods`, { body: pod('plain', { nodeName: 'node-b' }) }],
+      ...specs.map((spec, index): Attack => ['POST', `${tenant}/pods`, { body: mirror(`m${index}`, spec) }]),
+      ['POST', `${tenant}/pods`, { body: { ...mirror('m'), spec: { ...mirror('m').spec, nodeName: 'node-a' } } }],
+      ['POST', `${tenant}/pods`, { body: pod('plain', { nodeName: 'node-b' }) }],
     ]);
-    expect(await statusOf(['POST', `${team}/pods`, { body: mirror('static') }])).toBe(201);
-    const { metadata } = await cluster.api.get<Item>(`${team}/pods/static`);
+    expect(await statusOf(['POST', `${tenant}/pods`, { body: mirror('static') }])).toBe(201);
+    const { metadata } = await cluster.api.get<Item>(`${tenant}/pods/static`);
     const bound = { boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name: 'static', uid: metadata.uid } };
     await expectRejected([
       // without the annotation, the pod would refer to the service account `default`
-      ['PATCH', `${team}/pods/static/status`, merge({ metadata: { annotations: { 'kubernetes.io/config.mirror': null } } })],
-      ['POST', `${team}/serviceaccounts/default/token`, token(bound)],
-      ['POST', `${team}/serviceaccounts/robot/token`, token(bound)],
+      ['PATCH', `${tenant}/pods/static/status`, merge({ metadata: { annotations: { 'kubernetes.io/config.mirror': null } } })],
+      ['POST', `${tenant}/serviceaccounts/default/token`, token(bound)],
+      ['POST', `${tenant}/serviceaccounts/robot/token`, token(bound)],
     ]);
   });
 
   it('change no more of its pods than their status', async () => {
     const claims = [{ name: 'r', resourceClaimName: 'foreign' }];
     await expectRejected([
-      ['PATCH', `${team}/pods/mine/status`, merge({ metadata: { labels: { app: 'x' } } })],
-      ['PATCH', `${team}/pods/mine/status`, merge({ status: { resourceClaimStatuses: claims } })],
+      ['PATCH', `${tenant}/pods/mine/status`, merge({ metadata: { labels: { app: 'x' } } })],
+      ['PATCH', `${tenant}/pods/mine/status`, merge({ status: { resourceClaimStatuses: claims } })],
       [
         'PATCH',
-        `${team}/pods/mine/status`,
+        `${tenant}/pods/mine/status`,
         merge({ status: { extendedResourceClaimStatus: { resourceClaimName: 'foreign', requestMappings: [] } } }),
       ],
-      ['PATCH', `${team}/pods/mine`, merge({ metadata: { labels: { app: 'x' } } })],
+      ['PATCH', `${tenant}/pods/mine`, merge({ metadata: { labels: { app: 'x' } } })],
     ]);
     const owners = [{ apiVersion: 'v1', kind: 'Node', name: 'node-a', uid: 'x' }];
     const spec = { volumes: [{ name: 's', secret: { secretName: 'private' } }], serviceAccountName: 'default' };
-    await nodeB.call('PATCH', `${team}/pods/mine/status`, merge({ metadata: { ownerReferences: owners }, spec, status: { message: 'x' } }));
-    const mine = await cluster.api.get<Item & { readonly spec: { readonly serviceAccountName: string } }>(`${team}/pods/mine`);
+    await nodeB.call(
+      'PATCH',
+      `${tenant}/pods/mine/status`,
+      merge({ metadata: { ownerReferences: owners }, spec, status: { message: 'x' } }),
+    );
+    const mine = await cluster.api.get<Item & { readonly spec: { readonly serviceAccountName: string } }>(`${tenant}/pods/mine`);
     expect([mine.metadata.ownerReferences, mine.spec.serviceAccountName]).toEqual([undefined, 'robot']);
     expect(JSON.stringify(mine.spec)).not.toContain('private');
   });
 
   it('get tokens of no pod of another node, and for no audience of their choice', async () => {
-    const uidOf = async (name: string) => (await cluster.api.get<Item>(`${team}/pods/${name}`)).metadata.uid;
-    const path = `${team}/serviceaccounts/robot/token`;
+    const uidOf = async (name: string) => (await cluster.api.get<Item>(`${tenant}/pods/${name}`)).metadata.uid;
+    const path = `${tenant}/serviceaccounts/robot/token`;
     const bound = (name: string, podUid: string | undefined) => ({ boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid: podUid } });
     const mine = bound('mine', await uidOf('mine'));
     await expectRejected([
@@ -172,25 +176,25 @@ describe('the credentials of a node', () => {
       ['POST', path, token({ boundObjectRef: { apiVersion: 'v1', kind: 'Secret', name: 'mounted' } })],
       ['POST', path, token({ boundObjectRef: { apiVersion: 'v1', kind: 'Node', name: 'node-a' } })],
       ['POST', path, token({ ...mine, audiences: ['vault'] })],
-      ['POST', `${team}/serviceaccounts/default/token`, token(mine)],
+      ['POST', `${tenant}/serviceaccounts/default/token`, token(mine)],
       ['POST', '/api/v1/namespaces/kube-system/serviceaccounts/default/token', token(mine)],
     ]);
     expect(await statusOf(['POST', path, token(mine)])).toBe(201);
   });
 
   it('read only the secrets of its pods', async () => {
-    const one = (name: string) => `${team}/secrets?fieldSelector=metadata.name%3D${name}`;
+    const one = (name: string) => `${tenant}/secrets?fieldSelector=metadata.name%3D${name}`;
     await expectRejected([
-      ['GET', `${team}/secrets/private`],
+      ['GET', `${tenant}/secrets/private`],
       ['GET', one('private')],
       ['GET', `${one('private')}&watch=true`],
-      ['GET', `${team}/secrets?fieldSelector=metadata.name!%3Dx`],
-      ['PUT', `${team}/secrets/mounted`, { body: { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'mounted' } } }],
+      ['GET', `${tenant}/secrets?fieldSelector=metadata.name!%3Dx`],
+      ['PUT', `${tenant}/secrets/mounted`, { body: { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'mounted' } } }],
       ['GET', '/api/v1/namespaces/kube-system/secrets'],
       ['GET', '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication'],
-      ['GET', `${team}/serviceaccounts/default`],
+      ['GET', `${tenant}/serviceaccounts/default`],
     ]);
-    expect(await statusOf(['GET', `${team}/secrets/mounted`])).toBe(200);
+    expect(await statusOf(['GET', `${tenant}/secrets/mounted`])).toBe(200);
     const both = await nodeB.call('GET', one('mounted,metadata.name%3Dprivate'));
     expect((JSON.parse(both.body) as { readonly items: unknown }).items).toEqual([]);
   });

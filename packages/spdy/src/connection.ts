@@ -97,7 +97,6 @@ export class SpdyConnection {
       if (this.#goingAway) socket.destroy();
       else socket.end();
     });
-    // earlier data is still read before the streams end
     socket.on('error', () => this.#end());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     if (head && head.length > 0) this.#receive(head);

@@ -1,9 +1,10 @@
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { createServer as createHttp2, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { createServer as createTcp, type AddressInfo } from 'node:net';
 import { systemClock } from '@oarlock/primitives/clock';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { callHostileServers } from '@oarlock/testing/network/hostile-http';
 import { pushingServer } from '@oarlock/testing/network/hostile-http2';
 import { afterEach, describe, expect, it } from 'vitest';
 import { probeGrpc } from '../../src/probes/grpc-probe.ts';
@@ -96,6 +97,11 @@ describe('probe protocols', () => {
     expect((await get(silent, '/', 50)).output).toBe(
       `Get "http://127.0.0.1:${silent}/": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
     );
+  });
+
+  it('HTTP: survive every response', async () => {
+    setMaxListeners(0, signal);
+    expect(await callHostileServers((port) => get(port, '/', 2_000))).toBeGreaterThan(40);
   });
 
   it('TCP: an accepted connection is a success', async () => {

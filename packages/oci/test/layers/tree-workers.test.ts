@@ -11,7 +11,7 @@ it('a thread that fails while it is idle is replaced', async () => {
   const workers = new TreeWorkers(systemClock, 1);
   const unref = vi.spyOn(Worker.prototype, 'unref');
   await workers.run('usage', { path });
-  const [idle] = unref.mock.contexts;
+  const idle = unref.mock.contexts[0] as Worker | undefined;
   unref.mockRestore();
   expect(() => idle?.emit('error', new Error('late'))).not.toThrow();
   await idle?.terminate();

@@ -1,4 +1,5 @@
-import type { Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 const ok = 'HTTP/1.1 200 OK\r\n';
 const oneByte = 'Content-Length: 1\r\n\r\na';
@@ -17,10 +18,10 @@ const thenReset =
   };
 
 /** Answers the first bytes of a client. */
-export type Answer = (socket: Socket) => void;
+type Answer = (socket: Socket) => void;
 
 /** What a hostile server can answer to an HTTP/1.1 request. */
-export const hostileResponses: Readonly<Record<string, Answer>> = {
+const hostileResponses: Readonly<Record<string, Answer>> = {
   nothing: (socket) => socket.end(),
   'a reset': thenReset(),
   'no HTTP': text('\u0000\u0001\u00ff\r\n\r\n'),
@@ -60,3 +61,26 @@ export const hostileResponses: Readonly<Record<string, Answer>> = {
   'a head of 200 KB': text(`${ok}X: ${'a'.repeat(200_000)}\r\n\r\n`),
   'thousands of headers': text(`${ok}${'X: a\r\n'.repeat(5000)}Content-Length: 0\r\n\r\n`),
 };
+
+/**
+ * Calls a client with the port of each hostile server, at the same time, until all calls have ended, whatever their results are. The test run fails by an
+ * error that nothing receives. Returns the number of servers.
+ */
+export async function callHostileServers(call: (port: number) => Promise<unknown>): Promise<number> {
+  const ends: (() => void)[] = [];
+  const serve = async (answer: Answer): Promise<number> => {
+    const server = createServer((socket) => {
+      ends.push(() => socket.destroy());
+      socket.on('error', () => socket.destroy());
+      socket.once('data', () => answer(socket)).resume();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    ends.push(() => server.close());
+    return (server.address() as AddressInfo).port;
+  };
+  const answers = Object.values(hostileResponses);
+  await Promise.allSettled(answers.map(async (answer) => call(await serve(answer))));
+  for (const end of ends) end();
+  return answers.length;
+}
