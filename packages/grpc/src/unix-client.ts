@@ -1,7 +1,8 @@
-import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import type { Client, ServiceError } from '@grpc/grpc-js';
 import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { GrpcError, grpcCode } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
+import { unixChannel } from './unix-channel.ts';
 
 /** The default of gRPC. */
 const maxMessageBytes = 4 * 1024 * 1024;
@@ -22,14 +23,7 @@ export class UnixClient {
   constructor({ socket, table, timeoutMs }: UnixClientOptions) {
     this.#table = table;
     this.#timeoutMs = timeoutMs;
-    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
-      // servers in Go reject a path as the authority
-      'grpc.default_authority': 'localhost',
-      'grpc.max_receive_message_length': maxMessageBytes,
-      'grpc.initial_reconnect_backoff_ms': 100,
-      'grpc.min_reconnect_backoff_ms': 100,
-      'grpc.max_reconnect_backoff_ms': 3_000,
-    });
+    this.#client = unixChannel({ socket, maxMessageBytes });
   }
 
   /**

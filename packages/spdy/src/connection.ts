@@ -90,13 +90,13 @@ export class SpdyConnection {
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
     keepReadingAfterWriteError(socket, () => {
       this.#goingAway = true;
+      if (this.#over) socket.destroy(); // nothing is left to read, and the socket waits for its last write
     });
     socket.once('end', () => {
       this.#end();
       if (this.#goingAway) socket.destroy();
       else socket.end();
     });
-    // earlier data is still read before the streams end
     socket.on('error', () => this.#end());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     if (head && head.length > 0) this.#receive(head);

@@ -54,6 +54,8 @@ export class SpdyStream extends Duplex {
     });
     // callers that do not await the reply receive the failure as an error of the stream
     this.replied.catch(() => {});
+    // a broken connection fails its streams also while nothing listens; their users handle the close
+    this.on('error', () => {});
     this.once('end', () => {
       if (this.ended !== 'fin') this.destroy();
     });

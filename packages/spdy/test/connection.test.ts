@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { Readable, Writable } from 'node:stream';
+import { Duplex, Readable, Writable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -323,4 +323,30 @@ describe('connection', () => {
     await Promise.race([failed, once(stream, 'close')]);
     expect(stream.destroyed).toBe(true);
   });
+});
+
+it('a stream that nothing listens to yet ends with its connection', async () => {
+  const { client, server } = await pair(() => {
+    throw new Error('not accepted');
+  });
+  const stream = client.open({ a: 'b' });
+  await Promise.all([client.closed, server.closed]);
+  expect(stream.ended).toBe('cut');
+});
+
+it('a connection closes whose last write fails after the peer has closed', async () => {
+  let fail: (error: Error) => void = () => undefined;
+  const socket = new Duplex({
+    read: () => undefined,
+    write: (_chunk, _encoding, done) => {
+      fail = done;
+    },
+  });
+  const connection = new SpdyConnection(socket, { role: 'client' });
+  connection.open({ a: 'b' });
+  await turn();
+  socket.push(null);
+  await once(socket, 'end');
+  fail(new Error('EPIPE'));
+  await connection.closed;
 });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callHostileServers } from '@oarlock/testing/network/hostile-http';
 import { JsonClient } from '@oarlock/webhook-client/json-client';
 
 const run = promisify(execFile);
@@ -167,4 +168,12 @@ describe('certificate of a service', () => {
       'x509: cannot verify signature: insecure algorithm',
     );
   });
+});
+
+it('survives every response', async () => {
+  const count = await callHostileServers(async (port) => {
+    const hostile = new JsonClient({ url: `http://127.0.0.1:${port}/` });
+    await hostile.post({}, 2_000).finally(() => hostile.close());
+  });
+  expect(count).toBeGreaterThan(40);
 });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, isIPv6, type BlockList, type Server, type Socket } from 'node:net';
 import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Logger } from '@oarlock/primitives/logger';
+import { onDatagram } from '@oarlock/primitives/net/datagrams';
 import { encode, type Packet } from 'dns-packet';
 import { compressNames } from './message/compress-names.ts';
 import { decodeMessage, largestDatagram, optOf, rcodes, truncated } from './message/message.ts';
@@ -89,7 +90,7 @@ export class DnsListener {
     udp.bind(port, address);
     await bound;
     this.#udp = udp;
-    udp.on('message', (message, from) => {
+    onDatagram(udp, (message, from) => {
       if (this.#isAllowedClient(from.address)) void this.#datagram(udp, message, from);
     });
     udp.on('error', (error) => {

@@ -1,8 +1,10 @@
+import { createSocket, Socket as DatagramSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { blockListOf } from '@oarlock/api/net/block-list';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { encode, type DecodedPacket, type Packet } from 'dns-packet';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DnsListener } from '../src/dns-listener.ts';
 
 const undo: (() => Promise<unknown> | void)[] = [];
@@ -36,6 +38,20 @@ function queryOf(id: number): Buffer {
   const bytes = encode({ type: 'query', id, questions: [{ name: 'a', type: 'TXT' }] });
   return Buffer.concat([Buffer.from([0, bytes.length]), bytes]);
 }
+
+it('drops queries from port 0, which cannot be answered', async () => {
+  const bind = vi.spyOn(DatagramSocket.prototype, 'bind');
+  const { port } = await open(replyOf);
+  const socket = bind.mock.contexts[0] as DatagramSocket;
+  bind.mockRestore();
+  const client = createSocket('udp4');
+  undo.push(() => void client.close());
+  const query = queryOf(7).subarray(2);
+  socket.emit('message', query, { address: '127.0.0.1', port: 0 });
+  client.send(query, port, '127.0.0.1');
+  const [answer] = (await once(client, 'message')) as [Buffer];
+  expect(answer.readUInt16BE(0)).toBe(7);
+});
 
 describe('TCP connections of one client', () => {
   const isAnswered = (port: number, localAddress: string) => {

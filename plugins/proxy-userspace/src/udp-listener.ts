@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { onDatagram } from '@oarlock/primitives/net/datagrams';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
 import type { Balancer, Frontend } from './balancer.ts';
 
@@ -47,7 +48,7 @@ export class UdpListener {
     this.#balancer = balancer;
     this.#frontend = frontend;
     this.#clock = clock;
-    socket.on('message', (data, from) => this.#pass(data, from));
+    onDatagram(socket, (data, from) => this.#pass(data, from));
   }
 
   /** Opens the socket. @throws the error of bind(2) if the address is not local, in use, or requires a privilege */

@@ -1,9 +1,9 @@
-import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
+import { createSocket, Socket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { endpoint, servicePort } from '@oarlock/spi/proxy/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Balancer } from '../src/balancer.ts';
 import { UdpListener } from '../src/udp-listener.ts';
 
@@ -39,5 +39,21 @@ describe.runIf(process.platform === 'linux')('UdpListener', () => {
     backend.send('honest', flow.port, flow.address);
     const [response, { address }] = await nextMessage(client);
     expect([response.toString(), address]).toEqual(['honest', service.ip]);
+  });
+
+  it('drops datagrams from port 0, which cannot be answered', async () => {
+    const [backend, client] = [await open('127.130.9.7'), await open('127.0.0.1')];
+    const clock = new FakeClock();
+    const endpoints = [endpoint('127.130.9.7', portOf(backend))];
+    const balancer = new Balancer(servicePort('d/dns:dns', { port: service.port, clusterIPs: [service.ip], endpoints }), clock);
+    const bind = vi.spyOn(Socket.prototype, 'bind');
+    const listener = await UdpListener.open(service.ip, { port: service.port, balancer, frontend: 'cluster', clock });
+    undo.push(() => listener.close());
+    const socket = bind.mock.contexts[0] as Socket;
+    bind.mockRestore();
+    backend.on('message', (query, { address, port }) => backend.send(`answer to ${String(query)}`, port, address));
+    socket.emit('message', Buffer.from('forged'), { address: '127.0.0.1', port: 0 });
+    client.send('query', service.port, service.ip);
+    expect(String((await nextMessage(client))[0])).toBe('answer to query');
   });
 });

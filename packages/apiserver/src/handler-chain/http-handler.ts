@@ -160,7 +160,7 @@ export class HttpHandler {
     const limit = requestDeadlineMs(requestTimeoutMs, target.query.first['timeout']);
     const expire = () => {
       const status = timedOut();
-      sendStatus(exchange, status);
+      this.#sendStatus(exchange, status);
       exchange.cancel(status);
     };
     return limit === requestTimeoutMs ? this.#deadlines.set(expire) : clock.after(limit, expire);
@@ -239,6 +239,11 @@ export class HttpHandler {
     const status = this.#statusOf(exchange, error, route);
     if (error instanceof StatusError) audit?.recordRejection(status.status);
     else audit?.recordPanic(error);
+    this.#sendStatus(exchange, status);
+  }
+
+  /** Sends a Status, and aborts the exchange if that fails. Never throws: nothing catches an error of a timer. */
+  #sendStatus(exchange: Exchange, status: StatusError): void {
     try {
       sendStatus(exchange, status);
     } catch (fault) {

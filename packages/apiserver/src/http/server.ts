@@ -254,14 +254,13 @@ export class HttpServer {
       socket.destroy();
     });
     const connection = this.#connectionOf.get(socket);
-    if (connection === undefined || connection.requestCount >= this.#options.maxStreamsPerConnection) {
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    if (connection === undefined || !takesSocket(response, socket)) {
       socket.destroy();
       return;
     }
     socket.setTimeout(0);
-    const response = new ServerResponse(request);
-    response.shouldKeepAlive = false;
-    response.assignSocket(socket);
     const exchange = new Http1Exchange(request, response, connection, this.#bodies);
     connection.beginRequest(exchange);
     response.once('finish', () => {
@@ -277,6 +276,17 @@ export class HttpServer {
     const fault = headFault(request);
     if (fault !== undefined) exchange.send(fault, '');
     else void this.#options.handle(exchange, { socket, head, begin });
+  }
+}
+
+/** Assigns a socket to a response. Returns false if the response to an earlier request, which may be Node's own, is still in progress on it (pipelining). */
+function takesSocket(response: ServerResponse, socket: Socket): boolean {
+  try {
+    response.assignSocket(socket);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_HTTP_SOCKET_ASSIGNED') throw error;
+    return false;
   }
 }
 

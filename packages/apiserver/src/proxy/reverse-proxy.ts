@@ -1,6 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 'node:https';
 import type { Duplex, Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../http/exchange.ts';
 import type { ProxyAddresses } from './proxy-addresses.ts';
@@ -13,7 +14,7 @@ import { headerValues } from '@oarlock/spi/authn';
 import { errorText } from '@oarlock/primitives/error-text';
 import { connectionEnds, goErrorText, joinHostPort, type ConnectionEnds } from '@oarlock/primitives/net/go-error-text';
 import { isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
-import { isHtml, returnedHeaders } from './internal/response-headers.ts';
+import { checkResponseCoding, checkStatusCode, isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
 export interface ProxyTarget {
@@ -57,6 +58,8 @@ export interface ProxyUpgrade {
 const connectMs = 30_000;
 const maxSockets = 256;
 const maxAgents = 256;
+/** The status codes of responses without a body. */
+const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);
 const unknownPeer: ProxyTls = { rejectUnauthorized: false };
 
 /** Forwards requests: bodies and responses as streams, upgraded connections as bytes (UpgradeAwareHandler upstream). */
@@ -89,8 +92,8 @@ export class ReverseProxy {
     const code = response.statusCode ?? 502;
     const html = target.rewriting !== undefined && isHtml(response.headers) && exchange.method !== 'HEAD';
     for (const [name, value] of Object.entries(returnedHeaders(response.headers, target.rewriting, exchange)))
-      if (!((html || code === 204) && name === 'content-length')) exchange.setHeader(name, value);
-    if (exchange.method === 'HEAD' || code === 204 || code === 304) {
+      if (!((html || code === 204 || code === 205) && name === 'content-length')) exchange.setHeader(name, value);
+    if (exchange.method === 'HEAD' || bodiless.has(code)) {
       response.resume();
       exchange.openStream(code).end();
       return;
@@ -168,13 +171,14 @@ export class ReverseProxy {
         response.once('close', () => {
           signal.removeEventListener('abort', abandon);
         });
-        const coding = response.headers['transfer-encoding'];
-        if (coding === undefined || coding.trim().toLowerCase() === 'chunked') {
+        try {
+          checkStatusCode(response);
+          checkResponseCoding(response);
           resolve(response);
-          return;
+        } catch (error) {
+          response.destroy();
+          reject(unreachableError(error));
         }
-        response.destroy();
-        reject(unreachableError(new Error(`unsupported transfer encoding ${JSON.stringify(coding)}`)));
       });
       if (body === undefined || Buffer.isBuffer(body)) request.end(body);
       else sendBody(body, request);
@@ -280,10 +284,6 @@ function limitDialTime(request: ClientRequest, { host, port }: ProxyTarget): voi
 }
 
 async function forwardRejection(response: IncomingMessage, socket: Duplex): Promise<void> {
-  socket.write(responseHead(response.statusCode ?? 502, response, 'Connection: close\r\n'));
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    if (!socket.write(chunk)) await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
-    if (socket.destroyed) return;
-  }
-  socket.end();
+  socket.write(responseHead(response.statusCode ?? 502, response, 'Connection: close\r\n'), 'latin1');
+  await pipeline(response, socket);
 }

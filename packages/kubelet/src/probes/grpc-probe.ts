@@ -1,8 +1,7 @@
-import { connect } from 'node:http2';
 import { decodeGrpcMessage, grpcStatus, rpcErrorText } from '@oarlock/grpc/grpc-error';
 import { goErrorText, joinHostPort } from '@oarlock/primitives/net/go-error-text';
 import { formatDuration } from '@oarlock/api/values/duration';
-import { destroyHttp2 } from '@oarlock/primitives/net/http2';
+import { connectHttp2, destroyHttp2 } from '@oarlock/primitives/net/http2';
 import { failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
@@ -65,7 +64,7 @@ export function probeGrpc(
       reject(signal.reason);
       return;
     }
-    const session = connect(`http://${where}`);
+    const session = connectHttp2(`http://${where}`);
     let done = false;
     const finish = (end: () => void) => {
       if (done) return;

@@ -1,9 +1,11 @@
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { createServer as createHttp2, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { createServer as createTcp, type AddressInfo } from 'node:net';
 import { systemClock } from '@oarlock/primitives/clock';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { callHostileServers } from '@oarlock/testing/network/hostile-http';
+import { pushingServer } from '@oarlock/testing/network/hostile-http2';
 import { afterEach, describe, expect, it } from 'vitest';
 import { probeGrpc } from '../../src/probes/grpc-probe.ts';
 import { httpTarget, probeHttp } from '../../src/probes/http-probe.ts';
@@ -97,6 +99,11 @@ describe('probe protocols', () => {
     );
   });
 
+  it('HTTP: survive every response', async () => {
+    setMaxListeners(0, signal);
+    expect(await callHostileServers((port) => get(port, '/', 2_000))).toBeGreaterThan(40);
+  });
+
   it('TCP: an accepted connection is a success', async () => {
     const port = await listen(createTcp((socket) => socket.on('error', () => {})));
     expect(await probeTcp({ host: '127.0.0.1', port }, options)).toEqual({ result: 'success', output: '' });
@@ -163,6 +170,13 @@ describe('probe protocols', () => {
       void connected(ended).then(() => ended.session?.destroy());
     });
     const port = await listen(ending);
+    expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
+      /^error: health rpc probe failed: rpc error: code = Unavailable desc = error reading from server: /,
+    );
+  });
+
+  it('gRPC: a server that pushes a stream and resets it fails the probe', async () => {
+    const port = await listen(pushingServer());
     expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
       /^error: health rpc probe failed: rpc error: code = Unavailable desc = error reading from server: /,
     );

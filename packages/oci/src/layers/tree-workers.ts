@@ -56,19 +56,30 @@ export class TreeWorkers {
 
   #take(): Worker {
     const idle = this.#idle.pop();
-    if (!idle) return startWorker();
+    if (!idle) return this.#start();
     idle.timer.cancel();
     idle.worker.ref();
     return idle.worker;
   }
 
+  #start(): Worker {
+    const worker = startWorker();
+    // a thread can fail after its answer, when no call listens: without a listener its error would end the process
+    return worker.on('error', () => {}).once('exit', () => this.#remove(worker));
+  }
+
+  /** Removes a thread from the idle ones. Returns false if it works. */
+  #remove(worker: Worker): boolean {
+    const at = this.#idle.findIndex((idle) => idle.worker === worker);
+    if (at < 0) return false;
+    for (const { timer } of this.#idle.splice(at, 1)) timer.cancel();
+    return true;
+  }
+
   #release(worker: Worker): void {
     worker.unref();
     const timer = this.#clock.after(idleMs, () => {
-      const at = this.#idle.findIndex((idle) => idle.worker === worker);
-      if (at < 0) return;
-      this.#idle.splice(at, 1);
-      void worker.terminate();
+      if (this.#remove(worker)) void worker.terminate();
     });
     this.#idle.push({ worker, timer });
   }

@@ -9,6 +9,7 @@ import type { TLSSocket } from 'node:tls';
 import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { systemClock } from '@oarlock/primitives/clock';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { callHostileServers } from '@oarlock/testing/network/hostile-http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadHosts, type TlsSettings } from '../../src/registry/host-config.ts';
 import { discard, HttpClient, readBody } from '../../src/registry/http-client.ts';
@@ -54,6 +55,13 @@ async function endless(): Promise<{ readonly port: number; readonly closed: Prom
   );
   return { port, closed };
 }
+
+it('requests survive every response', async () => {
+  const count = await callHostileServers(async (port) =>
+    discard(await get(client(systemClock, {}), `http://127.0.0.1:${port}/`, { dialTimeoutMs: 2_000, bodyTimeoutMs: 2_000 })),
+  );
+  expect(count).toBeGreaterThan(40);
+});
 
 it('a request fails if the registry switches protocols', async () => {
   const port = await listen(

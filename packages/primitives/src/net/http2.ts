@@ -1,4 +1,11 @@
-import type { Http2Session, Http2Stream } from 'node:http2';
+import {
+  connect,
+  type ClientHttp2Session,
+  type ClientSessionOptions,
+  type Http2Session,
+  type Http2Stream,
+  type SecureClientSessionOptions,
+} from 'node:http2';
 
 /*
  * Node runs the listeners and promises that follow the reset of a stream below nghttp2's receive function. If one of them ends another stream of that
@@ -20,3 +27,12 @@ export function setReceiveWindow(session: Http2Session, bytes: number): void {
 export function closeHttp2Stream(stream: Http2Stream, code: number): void {
   setImmediate(() => stream.close(code));
 }
+
+/**
+ * Connects an HTTP/2 session whose server cannot push streams. Nothing would listen for the errors of a pushed stream, and its server chooses them: an
+ * error without a listener ends the process.
+ */
+export const connectHttp2 = (
+  authority: string,
+  { settings, ...options }: ClientSessionOptions | SecureClientSessionOptions = {},
+): ClientHttp2Session => connect(authority, { ...options, settings: { ...settings, enablePush: false } });

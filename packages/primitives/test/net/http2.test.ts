@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { connect as connectHttp2, constants, createServer as createHttp2Server, type Http2Session, type Http2Stream } from 'node:http2';
+import { constants, createServer as createHttp2Server, type Http2Session, type Http2Stream, type ServerHttp2Stream } from 'node:http2';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { closeHttp2Stream, destroyHttp2, setReceiveWindow } from '../../src/net/http2.ts';
+import { closeHttp2Stream, connectHttp2, destroyHttp2, setReceiveWindow } from '../../src/net/http2.ts';
 
 const frame = (type: number, { flags = 0, stream = 0, payload = Buffer.alloc(0) }): Buffer => {
   const head = Buffer.alloc(9);
@@ -114,5 +114,18 @@ it('sets the receive window of a session, but not of one that was destroyed befo
   const connected = once(destroyed, 'connect').then(() => setReceiveWindow(destroyed, 1024 * 1024));
   destroyed.destroy();
   await expect(connected).resolves.toBeUndefined();
+  server.close();
+});
+
+it('connects sessions whose server must not push', async () => {
+  const server = createHttp2Server().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { settings: { initialWindowSize: 1000 } });
+  const request = session.request({ ':path': '/' }).on('error', () => undefined);
+  const [stream] = (await once(server, 'stream')) as [ServerHttp2Stream];
+  expect(stream.pushAllowed).toBe(false);
+  expect(stream.session?.remoteSettings).toMatchObject({ enablePush: false, initialWindowSize: 1000 });
+  request.close();
+  session.destroy();
   server.close();
 });

@@ -1,12 +1,5 @@
-import {
-  type CallOptions,
-  Client,
-  credentials,
-  Metadata,
-  status as grpc,
-  type ClientReadableStream,
-  type ServiceError,
-} from '@grpc/grpc-js';
+import { type CallOptions, type Client, Metadata, status as grpc, type ClientReadableStream, type ServiceError } from '@grpc/grpc-js';
+import { unixChannel } from '@oarlock/grpc/unix-channel';
 import { formatTraceparent } from '@oarlock/kernel/tracing';
 import type { RuntimeCallOptions } from '@oarlock/spi/runtime';
 import { codec } from './codec.ts';
@@ -29,14 +22,7 @@ export class CriClient {
 
   constructor({ socket, timeoutMs }: CriClientOptions) {
     this.#timeoutMs = timeoutMs;
-    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
-      // servers in Go reject a path as the authority
-      'grpc.default_authority': 'localhost',
-      'grpc.max_receive_message_length': maxMessageBytes,
-      'grpc.initial_reconnect_backoff_ms': 100,
-      'grpc.min_reconnect_backoff_ms': 100,
-      'grpc.max_reconnect_backoff_ms': 3_000,
-    });
+    this.#client = unixChannel({ socket, maxMessageBytes });
   }
 
   /** Calls a CRI method. @throws RuntimeError if the call fails, the signal's reason if the signal aborts */

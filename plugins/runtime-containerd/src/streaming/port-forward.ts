@@ -19,7 +19,6 @@ export async function portForward(url: string, port: number, { signal, idleMs }:
     const headers = { port: `${port}`, requestID: '0' };
     const error = connection.open({ ...headers, streamType: 'error' });
     const data = connection.open({ ...headers, streamType: 'data' });
-    for (const stream of [error, data]) stream.on('error', () => {});
     await Promise.all([error.replied, data.replied]);
     // the client sends nothing on the error stream
     error.end();

@@ -40,8 +40,6 @@ export async function remoteCommand(
     const stderr = streams.stderr && !streams.tty ? open('stderr') : undefined;
     const resize = streams.tty && streams.resize ? open('resize') : undefined;
     const all = [error, stdin, stdout, stderr, resize].filter((stream) => stream !== undefined);
-    // failures of the streams are handled below; further errors after a broken connection are ignored
-    for (const stream of all) stream.on('error', () => {});
     await Promise.all(all.map((stream) => stream.replied));
 
     const stopStdin = stdin && streams.stdin ? feed(streams.stdin, stdin, (failure) => connection.destroy(failure)) : undefined;

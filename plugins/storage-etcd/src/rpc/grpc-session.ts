@@ -1,7 +1,7 @@
-import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
+import { constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
 import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import { destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
+import { connectHttp2, destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
 import type { Rpc } from './etcd-messages.ts';
 import { frame, FrameReader } from './grpc-frames.ts';
 import { GrpcError, decodeGrpcMessage, grpcCode } from '@oarlock/grpc/grpc-error';
@@ -74,9 +74,9 @@ export class GrpcSession {
   /** Connects to an endpoint. @throws GrpcError `UNAVAILABLE` if the connection fails */
   static open(endpoint: string, tls: TlsFiles, options: SessionOptions): Promise<GrpcSession> {
     return new Promise((resolve, reject) => {
-      const session = connect(endpoint, {
+      const session = connectHttp2(endpoint, {
         ...tls,
-        settings: { enablePush: false, initialWindowSize: window.stream },
+        settings: { initialWindowSize: window.stream },
         // MiB of data in flight; Node's default of 10 would reject a few concurrent large values
         maxSessionMemory: 1024,
       });

@@ -96,7 +96,7 @@ export class Http2Exchange implements MonitoredExchange {
     if (this.#state !== 'fresh') return;
     this.#state = 'sent';
     this.#code = code;
-    if (this.#stream.destroyed) return;
+    if (this.#stream.closed) return;
     const bodiless = this.method === 'HEAD' || body.length === 0;
     const length = Buffer.byteLength(body);
     if (this.method !== 'HEAD') this.#sent = length;
@@ -114,7 +114,7 @@ export class Http2Exchange implements MonitoredExchange {
     if (this.#state !== 'fresh') return closedStream;
     this.#state = 'open';
     this.#code = code;
-    if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
+    if (!this.#stream.closed) this.#stream.respond({ ':status': code, ...this.#headers });
     if (!this.#isBodyUsed) this.#stream.resume();
     return new Http2ResponseStream(this.#stream, {
       count: (bytes) => {

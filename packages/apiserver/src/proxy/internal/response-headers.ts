@@ -1,8 +1,20 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Exchange } from '../../http/exchange.ts';
 import { connectionHeaders } from './forwarded-body.ts';
 import { foreignSetCookies } from './client-credentials.ts';
 import { rewriteLink, type LinkRewriting } from './location.ts';
+
+/** Rejects a response whose status code cannot be forwarded: HTTP/2 has no codes above 599, and a code below 200 does not end a request. @throws Error */
+export function checkStatusCode({ statusCode = 0 }: Pick<IncomingMessage, 'statusCode'>): void {
+  if (statusCode < 200 || statusCode > 599) throw new Error(`unsupported status code ${statusCode}`);
+}
+
+/** Rejects a transfer coding that this server would not decode. @throws Error */
+export function checkResponseCoding({ headers }: Pick<IncomingMessage, 'headers'>): void {
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
+    throw new Error(`unsupported transfer encoding ${JSON.stringify(coding)}`);
+}
 
 /** Returns true if the response is an HTML page without a content coding. */
 export const isHtml = (headers: IncomingHttpHeaders): boolean =>

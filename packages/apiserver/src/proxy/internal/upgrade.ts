@@ -3,6 +3,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { isOwnCookie } from './client-credentials.ts';
 import { connectionHeaders } from './forwarded-body.ts';
+import { checkStatusCode } from './response-headers.ts';
 import { copyBidirectional } from './splice.ts';
 
 /** The time in milliseconds to write the buffered bytes of one side after the other side has closed. */
@@ -59,9 +60,14 @@ export async function proxyUpgrade(
   signal.addEventListener('abort', abandon, { once: true });
   try {
     const { response, upgraded } = await sendUpgradeRequest(request);
+    if (upgraded === undefined) checkStatusCode(response);
     begin(upgraded === undefined ? (response.statusCode ?? 502) : 101);
     if (upgraded === undefined) {
-      await forwardRejection(response, socket);
+      try {
+        await forwardRejection(response, socket);
+      } catch {
+        socket.destroy(); // the response is incomplete: the client must not take it for complete, and no deadline applies to its connection
+      }
       return;
     }
     const stop = () => {
@@ -69,7 +75,7 @@ export async function proxyUpgrade(
       upgraded.socket.destroy();
     };
     signal.addEventListener('abort', stop, { once: true });
-    socket.write(responseHead(101, response));
+    socket.write(responseHead(101, response), 'latin1');
     await copyBidirectional(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
   } finally {
     socket.off('close', abandon);
@@ -77,7 +83,7 @@ export async function proxyUpgrade(
 }
 
 /**
- * Returns the head of a response as it was received, with the additional header lines in `more`. Without an upgrade, headers that apply to the
+ * Returns the head of a response as it was received, in Latin-1, with the additional header lines in `more`. Without an upgrade, headers that apply to the
  * connection are removed.
  */
 export function responseHead(code: number, response: IncomingMessage, more = ''): string {

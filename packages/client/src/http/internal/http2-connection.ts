@@ -1,8 +1,8 @@
-import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
+import { constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { goErrorText } from '@oarlock/primitives/net/go-error-text';
-import { destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
+import { connectHttp2, destroyHttp2, setReceiveWindow } from '@oarlock/primitives/net/http2';
 import type { KeepAliveTiming } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 
@@ -34,10 +34,10 @@ export class Http2Connection implements HttpConnection {
     const { socket } = options;
     this.#socket = socket;
     this.#options = options;
-    this.#session = connect(origin, {
+    this.#session = connectHttp2(origin, {
       createConnection: () => socket,
       maxSessionMemory: 128,
-      settings: { enablePush: false, initialWindowSize: streamWindow },
+      settings: { initialWindowSize: streamWindow },
     });
     const closed = () => this.#lose();
     this.#session.on('error', closed);

@@ -39,15 +39,8 @@ export async function servePortForward(
   const gone = new LinkedSignal(stopped);
   setMaxListeners(0, gone.signal); // each forwarded connection adds a listener
   const pairs = new Map<string, Pair>();
-  const connection = new SpdyConnection(
-    socket,
-    { role: 'server', maxStreams, onStream: (stream) => accept(stream), onFrame: active },
-    head,
-  );
-
   const accept = (stream: SpdyStream) => {
     const { streamtype: type, requestid: id, port: text = '' } = stream.headers;
-    stream.on('error', () => undefined); // the stream's users handle its close
     const port = portPattern.test(text) ? Number(text) : 0;
     if (id === undefined || port < 1 || port > 65_535 || (type !== 'error' && type !== 'data')) {
       stream.reset();
@@ -77,6 +70,8 @@ export async function servePortForward(
     return pair;
   };
 
+  // last, because `head` may open streams
+  const connection = new SpdyConnection(socket, { role: 'server', maxStreams, onStream: accept, onFrame: active }, head);
   const disconnect = () => connection.destroy();
   if (stopped.aborted) disconnect();
   else stopped.addEventListener('abort', disconnect, { once: true });

@@ -93,7 +93,6 @@ class CommandStreams {
 
   take(stream: SpdyStream): void {
     const type = stream.headers['streamtype'] ?? '';
-    stream.on('error', () => undefined); // the stream's users handle its close
     if (!this.#expected.has(type) || this.#arrived.has(type as StreamType)) {
       stream.reset();
       return;

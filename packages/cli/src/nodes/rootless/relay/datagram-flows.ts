@@ -1,6 +1,7 @@
 import type { RemoteInfo, Socket as DatagramSocket } from 'node:dgram';
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { onDatagram } from '@oarlock/primitives/net/datagrams';
 import { datagramReader, frameDatagram } from './datagram-frames.ts';
 import { dial, onAccepted } from './dial-client.ts';
 import type { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
@@ -39,7 +40,7 @@ export class DatagramFlows {
   constructor(socket: DatagramSocket, options: DatagramFlowsOptions) {
     this.#socket = socket;
     this.#options = options;
-    socket.on('message', (datagram, client) => void this.#receive(datagram, client));
+    onDatagram(socket, (datagram, client) => void this.#receive(datagram, client));
     socket.on('error', () => {}); // of one datagram that could not be sent
   }
 
