@@ -102,6 +102,16 @@ export function waitForRetry(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
+/** Calls `handle`, and reports what it throws as a fault of the page, which would look like a lost connection. `reportError` is absent outside of browsers. */
+function reportFault<T>(handle: () => T): T {
+  try {
+    return handle();
+  } catch (error) {
+    (globalThis as { reportError?(error: unknown): void }).reportError?.(error);
+    throw error;
+  }
+}
+
 /**
  * Lists and watches until the signal aborts. A watch that ends is resumed from the last resource version, so that no event is lost; after `Expired`, or an
  * error status, everything is listed again. Failures are repeated with an increasing delay.
@@ -136,13 +146,7 @@ export async function reflect<T>({
         signal,
         onEvent: (event) => {
           backoff = minBackoffMs;
-          try {
-            version = onEvent(event) ?? version;
-          } catch (error) {
-            // a fault of the page, which would look as a lost connection; absent outside of browsers
-            (globalThis as { reportError?(error: unknown): void }).reportError?.(error);
-            throw error;
-          }
+          version = reportFault(() => onEvent(event)) ?? version;
         },
       });
     } catch (error) {
