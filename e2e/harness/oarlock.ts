@@ -23,9 +23,10 @@ export const oarlockOf = (checkout: string): OarlockProgram => ({
   args: [join(checkout, 'packages', 'cli', 'bin', 'oarlock.js')],
 });
 
-/** Runs a CLI command until it exits. */
-export function runOarlock(args: readonly string[], options: RunOptions = {}, program = oarlock): Promise<Finished> {
-  return runProgram(program.file, [...program.args, ...args], options);
+/** Runs a CLI command until it exits. The lines of its progress, which depend on the speed of the machine, are not in the result. */
+export async function runOarlock(args: readonly string[], options: RunOptions = {}, program = oarlock): Promise<Finished> {
+  const finished = await runProgram(program.file, [...program.args, ...args], options);
+  return { ...finished, stderr: finished.stderr.replaceAll(/^.* \.\.\.\n/gm, '') };
 }
 
 export interface ListedPlugin {
