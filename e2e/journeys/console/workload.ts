@@ -68,10 +68,14 @@ export function deploy(stage: () => ConsoleStage): void {
     await stage().page.getByLabel('Previous instance').uncheck();
     await stage().page.getByText('3 lines', { exact: true }).waitFor();
     await documentPage(stage().page, 'console-logs');
+    const requested = stage().page.waitForRequest((request) => request.url().includes('sinceSeconds=3600'));
     await stage().page.getByLabel('Since').selectOption('1 hour');
+    await requested;
     await stage().page.getByText('3 lines', { exact: true }).waitFor();
     await stage().page.getByLabel('Follow').uncheck();
-    await stage().page.getByText('3 lines', { exact: true }).waitFor();
+    await stage()
+      .page.getByText(/^3 lines · The log of .* ended/)
+      .waitFor();
   });
 }
 
