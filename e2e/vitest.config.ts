@@ -36,6 +36,7 @@ const long = [
   'matrix/three-nodes-calico',
   'journeys/commands-on-etcd',
   'journeys/streams',
+  'journeys/console-memory',
   'matrix/simulated',
   'journeys/keys',
   'journeys/third-party-extensions',

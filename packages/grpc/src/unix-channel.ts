@@ -5,7 +5,8 @@ let pushesAreOff = false;
 
 /**
  * Makes the sessions of grpc-js reject pushed streams, which it neither uses nor has an option for. The server of a pushed stream chooses its errors, and
- * without a listener they would end the process. grpc-js reads `connect` from the module object at each call.
+ * without a listener they would end the process. grpc-js reads `connect` from the module object at each call
+ * (ADR 78).
  */
 function turnPushesOff(): void {
   if (pushesAreOff) return;

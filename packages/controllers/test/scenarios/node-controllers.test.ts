@@ -89,7 +89,7 @@ describe('TaintEvictionController', () => {
     ]);
   });
 
-  it('evicts a pod once, although its cache contains the pod with the condition longer than the API server', async () => {
+  it('evicts a pod once, although the cache still contains it when the API server has deleted it', async () => {
     const life = await runControllers([taintEviction], {
       seed: (api) => {
         api.seed(nodes, node('n1'));

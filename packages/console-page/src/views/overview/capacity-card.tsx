@@ -39,14 +39,14 @@ export function CapacityCard({ nodes, absence }: { readonly nodes: readonly Node
     <section class="card" aria-labelledby="capacity">
       <h2 id="capacity">{text.overview.capacity}</h2>
       {absence === '' ? (
-          <div class="usage">
-            <Usage name={text.overview.cpu} total={capacity('cpu')} requested={requests?.cpu} samples={use?.cpu} format={formatCores} />
-            <Usage name={text.overview.memory} total={capacity('memory')} requested={requests?.memory} samples={use?.memory} format={formatBytes} />
-            <span>{text.overview.pods}</span>
-            <span>
-              {requests?.count ?? ''} / {capacity('pods')}
-            </span>
-          </div>
+        <div class="usage">
+          <Usage name={text.overview.cpu} total={capacity('cpu')} requested={requests?.cpu} samples={use?.cpu} format={formatCores} />
+          <Usage name={text.overview.memory} total={capacity('memory')} requested={requests?.memory} samples={use?.memory} format={formatBytes} />
+          <span>{text.overview.pods}</span>
+          <span>
+            {requests?.count ?? ''} / {capacity('pods')}
+          </span>
+        </div>
       ) : (
         <p>{absence}</p>
       )}

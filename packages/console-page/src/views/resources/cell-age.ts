@@ -1,7 +1,7 @@
 import type { Column, Row } from '../../api/table-store.ts';
 import { duration, parseDuration } from '../../components/age.ts';
 
-/** The ages of events, whose columns are texts, as those of other resources that are not defined by a CustomResourceDefinition. */
+/** The columns of events that contain ages. Their type is `string`; only columns of custom resources have the type `date`. */
 const eventAges = new Set(['Last Seen', 'First Seen']);
 
 /**
