@@ -15,6 +15,7 @@ const missing = componentMissing.etcd() ?? (await netnsMissing());
 /** Number of faults; the default takes each of the first three once. */
 const roundCount = Number(process.env['OARLOCK_ROUNDS'] ?? 3);
 const writers = 4;
+const configMaps = '/api/v1/namespaces/default/configmaps';
 /** The limit for the failover of requests, in milliseconds: twelve times the five seconds of an idle machine, because test machines are busy. */
 const failoverLimitMs = 60_000;
 
@@ -41,6 +42,18 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         (servers) =>
           servers.length === 3 && servers.every(({ ready, member }) => ready && /^(?:Leader|Follower)$/.test(member?.role ?? '')),
       );
+
+    /** Creates ConfigMaps through the first server. Returns the last resourceVersion. */
+    const createConfigMaps = async (prefix: string, count: number): Promise<string> => {
+      const api = await at(0).api();
+      for (let index = 0; index < count; index += 1) {
+        const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `${prefix}-${index}` } };
+        expect((await api.call('POST', configMaps, { body })).status).toBe(201);
+      }
+      const { metadata } = await api.get<Item>(configMaps);
+      api.close();
+      return metadata.resourceVersion ?? '';
+    };
 
     beforeAll(async () => {
       machines = await serverMachines(machine, ['server-a', 'server-b', 'server-c']);
@@ -158,21 +171,15 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       const backup = machine.path('cluster.backup');
       await at(0).oarlock('backup', '-o', backup);
       await at(0).kubectl.run(['delete', 'configmap', 'shared']);
-      // more writes than a start has: a revision that the new cluster would reach with other contents
-      const api = await at(0).api();
-      for (const name of Array.from({ length: 100 }, (_, index) => `lost-${index}`))
-        await api.call('POST', '/api/v1/namespaces/default/configmaps', {
-          body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } },
-        });
-      const { metadata } = await api.get<Item>('/api/v1/namespaces/default/configmaps');
-      api.close();
+      const last = await createConfigMaps('lost', 100);
       await at(0).kill9();
       await at(0).wipe();
       expect(await at(0).oarlock('restore', '-f', at(0).clusterFile, '-i', backup)).toContain('into storage-etcd');
       await at(0).start('--init');
       expect(await at(0).kubectl.run(['get', 'configmap', 'shared', '-o', 'name'])).toBe('configmap/shared\n');
-      // a revision of the former cluster, which the new one has not reached or has compacted
-      const watch = `/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=5&resourceVersion=${metadata.resourceVersion}`;
+      // the new cluster writes more than the former one after its backup: it must not reuse the revisions that clients have seen
+      await createConfigMaps('new', 300);
+      const watch = `${configMaps}?watch=1&timeoutSeconds=5&resourceVersion=${last}`;
       expect(await at(0).kubectl.run(['get', '--raw', watch])).toContain('"code":410');
     });
   },
